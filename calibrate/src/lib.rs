@@ -1,0 +1,1 @@
+//! The cost profile of one machine.

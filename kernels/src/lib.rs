@@ -1,0 +1,2 @@
+//! What one decoder step computes: units, model geometry, operations, flops and bytes.
+pub mod units;

@@ -1,0 +1,6 @@
+//! The engines: what they capture, whom they schedule, and which graph each step runs.
+//!
+//! This module holds the words that every engine shares; the rules live in the folder of each engine.
+
+pub mod shape;
+pub mod vllm;

@@ -1,0 +1,109 @@
+//! One step as the dispatcher sees it, and what the dispatcher answers.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How one step runs. The *configured* `cudagraph_mode` is another thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RuntimeMode {
+    /// No graph: eager, or compiled eager where the engine compiles the model.
+    None,
+    /// The model's compiled pieces are replayed, attention runs between them.
+    Piecewise,
+    /// One graph holds the whole model step.
+    Full,
+}
+
+/// The shape of one scheduled step, with what each runner derives from it (specification sections 4 and 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StepShape {
+    /// Scheduled requests.
+    pub requests: u32,
+    /// Scheduled tokens, drafts included, unpadded.
+    pub tokens: u32,
+    /// The longest query of the step, in tokens.
+    pub max_query: u32,
+    /// Runner V1's flag: every request runs exactly the uniform decode query length.
+    pub uniform_v1: bool,
+    /// Runner V2's uniform token count: the common query length if the batch is eligible for a decode graph.
+    pub uniform_v2: Option<u32>,
+    /// Some request is still prefilling, in runner V2's sense (it then passes no longest query to dispatch).
+    pub prefilling: bool,
+    /// Distinct LoRA adapters active in the step.
+    pub active_loras: u32,
+}
+
+/// One graph's key, in the union of what both runners keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Descriptor {
+    /// FULL or PIECEWISE for a captured graph, NONE for a step without one.
+    pub mode: RuntimeMode,
+    /// Tokens the graph runs: the step's own tokens in mode NONE.
+    pub tokens: u32,
+    /// Requests the graph holds, where its key names them.
+    pub requests: Option<u32>,
+    /// The common query length of a uniform graph, in tokens. V1 stores a flag: then its query length.
+    pub uniform: Option<u32>,
+    /// The longest query the graph allows, where its key names one (V2, adaptive verification).
+    pub max_query: Option<u32>,
+    /// Active LoRA adapters of the key.
+    pub loras: u32,
+    /// Microbatches; 1 without dual-batch overlap.
+    pub ubatches: u32,
+}
+
+/// Why a step ran without a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackCause {
+    /// More tokens than the largest captured size.
+    AboveCeiling,
+    /// A padded size exists but no key fits the step.
+    NoKey,
+    /// The configured mode has no graph for this kind of step (FULL_DECODE_ONLY and a mixed batch).
+    ModeExcluded,
+    /// Graphs are off altogether.
+    GraphsOff,
+}
+
+/// What the dispatcher answered for one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The graph that runs, or the unpadded shape in mode NONE.
+    pub descriptor: Descriptor,
+    /// Why no graph runs; `None` exactly if the mode is not NONE.
+    pub cause: Option<FallbackCause>,
+    /// The step wanted a FULL graph that the configuration has for its kind of batch, and ran PIECEWISE.
+    pub relaxed: bool,
+}
+
+impl Dispatch {
+    /// Padded minus real tokens; zero when eager.
+    #[must_use]
+    pub fn padded_rows(&self, shape: &StepShape) -> u32 {
+        if self.descriptor.mode == RuntimeMode::None { 0 } else { self.descriptor.tokens - shape.tokens }
+    }
+}
+
+impl fmt::Display for RuntimeMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "NONE",
+            Self::Piecewise => "PIECEWISE",
+            Self::Full => "FULL",
+        })
+    }
+}
+
+impl fmt::Display for FallbackCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::AboveCeiling => "above_ceiling",
+            Self::NoKey => "no_key",
+            Self::ModeExcluded => "mode_excluded",
+            Self::GraphsOff => "graphs_off",
+        })
+    }
+}

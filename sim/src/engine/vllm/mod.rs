@@ -1,0 +1,3 @@
+//! vLLM 0.31.0 and 0.33.0.
+
+pub mod options;

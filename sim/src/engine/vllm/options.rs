@@ -1,0 +1,332 @@
+//! vLLM's options under the engine's own names: what a scenario validates into and the engine rooms read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kernels::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Everything that one vLLM server was started with: the scheduler's, the KV pool's and the graphs' options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VllmOptions {
+    /// The release whose rules apply.
+    pub version: Version,
+    /// The model runner: V2 is the default of both releases.
+    pub runner: Runner,
+    /// Options of the scheduler.
+    pub scheduler: SchedulerOptions,
+    /// Options that size the KV pool.
+    pub kv: KvOptions,
+    /// Options of compilation and graph capture: what candidates vary.
+    pub graphs: GraphOptions,
+}
+
+/// A vLLM release whose rules are known (specification, head).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Version {
+    /// 0.31.0.
+    #[serde(rename = "0.31.0")]
+    V0_31_0,
+    /// 0.33.0.
+    #[serde(rename = "0.33.0")]
+    V0_33_0,
+}
+
+/// Which model runner dispatches steps (specification section 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runner {
+    /// The older runner with the `CudagraphDispatcher`.
+    V1,
+    /// The default runner with the `CudaGraphManager`.
+    V2,
+}
+
+/// Options of the scheduler (specification section 11). Sizes in tokens unless the name says otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedulerOptions {
+    /// Most requests in the running queue.
+    pub max_num_seqs: u32,
+    /// Token budget of a step; also the input budget.
+    pub max_num_batched_tokens: u32,
+    /// Scheduled-token budget where it differs from `max_num_batched_tokens`.
+    pub max_num_scheduled_tokens: Option<u32>,
+    /// Most requests that may be admitted to run; `max_num_seqs` when unset.
+    pub max_num_active_seqs: Option<u32>,
+    /// Longest request, prompt and output together.
+    pub max_model_len: u32,
+    /// Tokens per KV block.
+    pub block_size: u32,
+    /// A prompt may be split over several steps.
+    pub enable_chunked_prefill: bool,
+    /// Two steps in flight.
+    pub async_scheduling: bool,
+    /// Cap on the prompt tokens of one request in one step; 0 is off.
+    pub long_prefill_token_threshold: u32,
+    /// Raise the cap to an even share of the budget.
+    pub long_prefill_token_threshold_adaptive: bool,
+    /// Admit prefill only every so many steps; 1 is off.
+    pub prefill_schedule_interval: u32,
+    /// Admit a request only if the whole of it would fit the free blocks.
+    pub scheduler_reserve_full_isl: bool,
+    /// Share of the usable blocks kept free on admission.
+    pub watermark: f64,
+}
+
+/// Options that size the KV pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KvOptions {
+    /// Pool size in blocks, the null block included; overrides the memory arithmetic.
+    pub num_gpu_blocks_override: Option<u32>,
+    /// Share of device memory that the engine may use.
+    pub gpu_memory_utilization: f64,
+    /// KV bytes given outright; graph memory is then not subtracted.
+    pub kv_cache_memory_bytes: Option<Bytes>,
+}
+
+/// Options of compilation and graph capture, as the user gave them (`None` is unset).
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphOptions {
+    /// Requested mode; unset becomes the level's default, `FULL_AND_PIECEWISE`.
+    pub cudagraph_mode: Option<CudagraphMode>,
+    /// The user's ladder, in tokens, as written.
+    pub cudagraph_capture_sizes: Option<Vec<u32>>,
+    /// The user's ceiling, in tokens.
+    pub max_cudagraph_capture_size: Option<u32>,
+    /// Sizes compiled statically; checked against the ladder by runner V1.
+    pub compile_sizes: Vec<CompileSize>,
+    /// Compilation mode; unset becomes `VLLM_COMPILE`.
+    pub compilation_mode: Option<CompilationMode>,
+    /// Operations at which the model is cut.
+    pub splitting_ops: SplittingOps,
+    /// Inductor cuts the model instead of FX.
+    pub use_inductor_graph_partition: bool,
+    /// Attention and output quantisation fused in one pass.
+    pub fuse_attn_quant: bool,
+    /// No compilation and no graphs.
+    pub enforce_eager: bool,
+    /// Shape of the default ladder's head.
+    pub performance_mode: PerformanceMode,
+    /// Weakest support level over the attention groups.
+    pub attention_support: AttentionSupport,
+    /// Whether piecewise capture is available to the runner (true unless attention cannot be cut out).
+    pub piecewise_capture_available: bool,
+    /// Drafts per request and step; the uniform query length is one more.
+    pub num_speculative_tokens: u32,
+    /// Dynamic speculative decoding: `(first_batch, last_batch, drafts)` per tier.
+    pub dynamic_sd_schedule: Option<Vec<(u32, u32, u32)>>,
+    /// Adaptive verification: decode graphs hold any query lengths up to the longest.
+    pub varlen_decode: bool,
+    /// LoRA slots; `None` without LoRA.
+    pub max_loras: Option<u32>,
+    /// Adapter kernels specialise on the number of active adapters.
+    pub specialize_active_lora: bool,
+    /// Graphs are captured per number of active adapters.
+    pub cudagraph_specialize_lora: bool,
+    /// Dual-batch overlap, runner V2.
+    pub ubatch: Option<Ubatch>,
+    /// KDA layers that recover state-space state.
+    pub use_kda_recoverssm: bool,
+    /// Tensor-parallel ranks.
+    pub tensor_parallel_size: u32,
+    /// The sequence-parallel pass, 0.31.0 only.
+    pub enable_sp: bool,
+    /// Data-parallel ranks.
+    pub data_parallel_size: u32,
+    /// The all-to-all backend is DeepEP high-throughput.
+    pub deepep_high_throughput: bool,
+    /// Compute capability family 100.
+    pub data_center_blackwell: bool,
+}
+
+/// Microbatching of runner V2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ubatch {
+    /// Microbatches per step.
+    pub num_ubatches: u32,
+    /// Fewest tokens of a decode step that is split.
+    pub decode_threshold: u32,
+    /// Fewest tokens of a prefill step that is split.
+    pub prefill_threshold: u32,
+}
+
+/// One entry of `compile_sizes`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CompileSize {
+    /// A size in tokens.
+    Tokens(u32),
+    /// A word; `"cudagraph_capture_sizes"` stands for the ladder, any other is an error.
+    Word(String),
+}
+
+/// The configured graph mode (specification section 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum CudagraphMode {
+    /// No graphs.
+    None,
+    /// Piecewise graphs for every batch.
+    Piecewise,
+    /// Full graphs for every batch.
+    Full,
+    /// Full graphs for uniform decode, nothing else.
+    FullDecodeOnly,
+    /// Full graphs for uniform decode, piecewise for the rest.
+    FullAndPiecewise,
+}
+
+/// How the model is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum CompilationMode {
+    /// Not at all: true eager.
+    None,
+    /// Plain `torch.compile`.
+    StockTorchCompile,
+    /// Dynamo traced once, no guards.
+    DynamoTraceOnce,
+    /// vLLM's own piecewise backend.
+    VllmCompile,
+}
+
+/// The user's `splitting_ops`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SplittingOps {
+    /// Unset: the engine's list of attention-like operations.
+    #[default]
+    Default,
+    /// `[]`.
+    Empty,
+    /// A list without the attention operations.
+    Custom,
+}
+
+/// `performance_mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PerformanceMode {
+    /// The default.
+    #[default]
+    Balanced,
+    /// Every small size is captured.
+    Interactivity,
+    /// As balanced, as far as the ladder goes.
+    Throughput,
+}
+
+/// How far an attention backend supports full graphs (specification section 5), weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AttentionSupport {
+    /// No full graphs.
+    Never,
+    /// Full graphs for decode of one token per request.
+    UniformSingleTokenDecode,
+    /// Full graphs for batches of one common query length.
+    UniformBatch,
+    /// Full graphs for any batch.
+    Always,
+}
+
+impl fmt::Display for CudagraphMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "NONE",
+            Self::Piecewise => "PIECEWISE",
+            Self::Full => "FULL",
+            Self::FullDecodeOnly => "FULL_DECODE_ONLY",
+            Self::FullAndPiecewise => "FULL_AND_PIECEWISE",
+        })
+    }
+}
+
+impl FromStr for CudagraphMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::None, Self::Piecewise, Self::Full, Self::FullDecodeOnly, Self::FullAndPiecewise]
+            .into_iter()
+            .find(|mode| mode.to_string() == text)
+            .ok_or_else(|| {
+                format!("`{text}` is not one of NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE")
+            })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::V0_31_0 => "0.31.0",
+            Self::V0_33_0 => "0.33.0",
+        })
+    }
+}
+
+impl fmt::Display for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        })
+    }
+}
+
+impl Default for KvOptions {
+    fn default() -> Self {
+        Self { num_gpu_blocks_override: None, gpu_memory_utilization: 0.92, kv_cache_memory_bytes: None }
+    }
+}
+
+impl Default for SchedulerOptions {
+    /// vLLM's defaults on a device below 70 GiB, API server.
+    fn default() -> Self {
+        Self {
+            max_num_seqs: 256,
+            max_num_batched_tokens: 2048,
+            max_num_scheduled_tokens: None,
+            max_num_active_seqs: None,
+            max_model_len: 8192,
+            block_size: 16,
+            enable_chunked_prefill: true,
+            async_scheduling: true,
+            long_prefill_token_threshold: 0,
+            long_prefill_token_threshold_adaptive: false,
+            prefill_schedule_interval: 1,
+            scheduler_reserve_full_isl: true,
+            watermark: 0.0,
+        }
+    }
+}
+
+impl Default for GraphOptions {
+    fn default() -> Self {
+        Self {
+            cudagraph_mode: None,
+            cudagraph_capture_sizes: None,
+            max_cudagraph_capture_size: None,
+            compile_sizes: Vec::new(),
+            compilation_mode: None,
+            splitting_ops: SplittingOps::Default,
+            use_inductor_graph_partition: false,
+            fuse_attn_quant: false,
+            enforce_eager: false,
+            performance_mode: PerformanceMode::Balanced,
+            attention_support: AttentionSupport::Always,
+            piecewise_capture_available: true,
+            num_speculative_tokens: 0,
+            dynamic_sd_schedule: None,
+            varlen_decode: false,
+            max_loras: None,
+            specialize_active_lora: false,
+            cudagraph_specialize_lora: true,
+            ubatch: None,
+            use_kda_recoverssm: false,
+            tensor_parallel_size: 1,
+            enable_sp: false,
+            data_parallel_size: 1,
+            deepep_high_throughput: false,
+            data_center_blackwell: false,
+        }
+    }
+}

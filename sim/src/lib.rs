@@ -1,0 +1,3 @@
+//! Rungwise `sim`.
+pub mod engine;
+pub mod time;

@@ -1,0 +1,2 @@
+//! The `sim` binary.
+fn main() {}
