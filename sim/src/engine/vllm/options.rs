@@ -44,6 +44,7 @@ pub enum Runner {
 
 /// Options of the scheduler (specification section 11). Sizes in tokens unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub struct SchedulerOptions {
     /// Most requests in the running queue.
     pub max_num_seqs: u32,
@@ -86,6 +87,7 @@ pub struct KvOptions {
 
 /// Options of compilation and graph capture, as the user gave them (`None` is unset).
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub struct GraphOptions {
     /// Requested mode; unset becomes the level's default, `FULL_AND_PIECEWISE`.
     pub cudagraph_mode: Option<CudagraphMode>,
