@@ -1,1 +1,2 @@
-//! The cost profile of one machine.
+//! The cost profile of one machine: what a step, a launch, a replay and a capture cost there, and who says so.
+pub mod profile;

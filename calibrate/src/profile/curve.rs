@@ -1,0 +1,175 @@
+//! Costs over one quantity, and readings that say when they leave the measured range.
+
+/// One cost read from a curve, surface or mixed table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The cost, in the unit of the table (microseconds everywhere in a profile).
+    pub value: f64,
+    /// Set when some coordinate lies outside the table: the value is then a guess and must be flagged.
+    pub outside: Option<Outside>,
+    /// The value rests on the table's derived extension (inside its stated valid range), not on measured knots only.
+    pub extended: bool,
+}
+
+/// The side on which a coordinate leaves its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// Below the first knot: the first knot's value stands in.
+    Below,
+    /// Above the last knot: extrapolated, never below the last knot's value.
+    Above,
+}
+
+impl Reading {
+    /// A reading inside its range.
+    pub fn inside(value: f64) -> Self {
+        Self { value, outside: None, extended: false }
+    }
+}
+
+/// One cost over one quantity (rows, sequences).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Curve {
+    /// Linear between neighbouring knots: the shape of every measured staircase.
+    Table(Table),
+    /// A declared straight line, as in textbook exercises.
+    Line(Line),
+    /// The same everywhere; never outside.
+    Constant(f64),
+}
+
+impl Curve {
+    /// The cost at `x`.
+    pub fn at(&self, x: f64) -> Reading {
+        match self {
+            Self::Table(table) => table.at(x),
+            Self::Line(line) => line.at(x),
+            Self::Constant(value) => Reading::inside(*value),
+        }
+    }
+}
+
+/// Knots of a curve: `x` strictly rising, `y` of the same length, at least two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    pub(crate) axis: Axis,
+    pub(crate) y: Vec<f64>,
+    pub(crate) measured_to: Option<f64>,
+}
+
+impl Table {
+    /// The quantity's knots.
+    pub fn x(&self) -> &[f64] {
+        self.axis.knots()
+    }
+
+    /// The cost at each knot.
+    pub fn y(&self) -> &[f64] {
+        &self.y
+    }
+
+    /// The last measured knot, where the table goes on with derived knots; `None` when all knots have one origin.
+    pub fn measured_to(&self) -> Option<f64> {
+        self.measured_to
+    }
+
+    /// The cost at `x`.
+    pub fn at(&self, x: f64) -> Reading {
+        let place = self.axis.locate(x);
+        let value = place.blend(self.y[place.low], self.y[place.high]);
+        Reading { value, outside: place.outside, extended: self.measured_to.is_some_and(|last| x > last) }
+    }
+}
+
+/// A straight line with the range where it is meant to hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Where the line takes the value `y0`.
+    pub x0: f64,
+    /// The cost at `x0`.
+    pub y0: f64,
+    /// Cost per unit of the quantity.
+    pub slope: f64,
+    /// First and last value of the quantity for which the line is meant.
+    pub valid: [f64; 2],
+}
+
+impl Line {
+    /// The cost at `x`: on the line inside its range, as for tables outside.
+    pub fn at(&self, x: f64) -> Reading {
+        let outside = outside(x, self.valid[0], self.valid[1]);
+        let x = if outside == Some(Outside::Below) { self.valid[0] } else { x };
+        Reading { value: self.y0 + self.slope * (x - self.x0), outside, extended: false }
+    }
+}
+
+fn outside(x: f64, first: f64, last: f64) -> Option<Outside> {
+    if x < first {
+        Some(Outside::Below)
+    } else if x > last {
+        Some(Outside::Above)
+    } else {
+        None
+    }
+}
+
+/// Strictly rising knots of one quantity, at least two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    knots: Vec<f64>,
+}
+
+/// Two knots and the share of the second: where a coordinate falls on an [`Axis`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+    share: f64,
+    pub(crate) outside: Option<Outside>,
+}
+
+impl Place {
+    /// The value between (or beyond) the two knots' values. Beyond, never below the last knot's value: a longer step
+    /// must not read as a cheaper one because the table ends on a falling stretch.
+    pub(crate) fn blend(&self, low: f64, high: f64) -> f64 {
+        if self.share <= 0.0 {
+            low
+        } else if self.share > 1.0 {
+            high + (self.share - 1.0) * (high - low).max(0.0)
+        } else {
+            low + self.share * (high - low)
+        }
+    }
+}
+
+impl Axis {
+    /// The knots.
+    pub fn knots(&self) -> &[f64] {
+        &self.knots
+    }
+
+    /// The last knot.
+    pub fn last(&self) -> f64 {
+        self.knots[self.knots.len() - 1]
+    }
+
+    /// Finds the two knots that price `x`. Above the last knot they are the last one and the one nearest half of it:
+    /// the mean slope of the upper half of the table, not that of its last, possibly flat or falling, segment.
+    pub(crate) fn locate(&self, x: f64) -> Place {
+        let last = self.knots.len() - 1;
+        let outside = outside(x, self.knots[0], self.knots[last]);
+        let (low, high) = match outside {
+            Some(Outside::Below) => return Place { low: 0, high: 0, share: 0.0, outside },
+            Some(Outside::Above) => {
+                let half = self.knots.partition_point(|&knot| knot <= self.knots[last] / 2.0);
+                (half.saturating_sub(1).min(last - 1), last)
+            }
+            None => {
+                let high = self.knots.partition_point(|&knot| knot < x).max(1);
+                (high - 1, high)
+            }
+        };
+        let share = (x - self.knots[low]) / (self.knots[high] - self.knots[low]);
+        Place { low, high, share, outside }
+    }
+}

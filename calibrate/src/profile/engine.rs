@@ -1,0 +1,77 @@
+//! The engine half of a profile: what a Python engine adds and a calibration run cannot see.
+
+use kernels::units::Bytes;
+
+use super::{Attention, Group};
+
+/// What a Python engine adds to the machine's own costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Engine {
+    /// Attention of the engine's backend; preferred over the machine's.
+    pub attention: Option<Group<Attention>>,
+    /// Operations of one step.
+    pub ops: Group<Ops>,
+    /// Framework cost per operation, on top of the launch itself.
+    pub dispatch: Group<DispatchCost>,
+    /// Host cost of a step outside its launches.
+    pub host: Group<Host>,
+    /// Activation memory.
+    pub activation: Group<Activation>,
+    /// Seconds of starting the engine, captures apart.
+    pub startup: Group<Startup>,
+}
+
+/// Operations of one step of the whole model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ops {
+    /// Launched one by one when compilation is off.
+    pub eager: u32,
+    /// Launched one by one by the compiled model.
+    pub compiled: u32,
+    /// Kernel nodes of one FULL graph, or of all pieces of one PIECEWISE descriptor together.
+    pub graph_nodes: u32,
+    /// Attention operations launched between the pieces of a PIECEWISE replay.
+    pub attention_launches: u32,
+}
+
+/// Host microseconds per operation that the framework spends on top of the launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DispatchCost {
+    /// Per operation when compilation is off.
+    pub eager_us: f64,
+    /// Per operation of the compiled model.
+    pub compiled_us: f64,
+}
+
+/// Host cost of a step outside its launches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Microseconds per step: scheduling, input preparation, output handling.
+    pub step_overhead_us: f64,
+    /// Microseconds per scheduled request.
+    pub per_request_us: f64,
+    /// Microseconds per step that runs a graph: dispatch and padding bookkeeping.
+    pub padding_bookkeeping_us: f64,
+}
+
+/// Peak activation memory of a step: `base + per_row * max_num_batched_tokens`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// Whatever the step.
+    pub base: Bytes,
+    /// Per row of the largest step.
+    pub per_row: Bytes,
+}
+
+/// Seconds of starting the engine, captures apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Startup {
+    /// Compilation with an empty compile cache.
+    pub compile_cold_s: f64,
+    /// Compilation served from the compile cache.
+    pub compile_warm_s: f64,
+    /// Warm-up and memory profiling runs.
+    pub warmup_s: f64,
+    /// Everything else: process start, weight loading.
+    pub other_s: f64,
+}

@@ -1,0 +1,90 @@
+//! The cost profile: every figure a simulated step is priced with, each group carrying its [`Provenance`].
+//!
+//! A profile has two halves. [`Machine`] is what a calibration run can measure on a card; [`Engine`] is what a Python
+//! engine adds on top and a calibration run cannot see. The figures serve these formulas:
+//!
+//! ```text
+//! device            = dense(rows) + head(sequences) + attention
+//! host              = step_overhead + per_request * requests + launch
+//! launch, eager     = ops.eager * (launch_us + dispatch.eager_us)
+//!         compiled  = ops.compiled * (launch_us + dispatch.compiled_us)
+//!         PIECEWISE = (attention layers + 1) * fixed_us + graph_nodes * node_us
+//!                     + attention_launches * (launch_us + dispatch.compiled_us) + padding_bookkeeping_us
+//!         FULL      = fixed_us + graph_nodes * node_us + padding_bookkeeping_us
+//! ```
+//!
+//! How host and device time combine is the profile's [`Overlap`].
+
+mod attention;
+mod curve;
+mod engine;
+mod identity;
+mod machine;
+mod provenance;
+
+pub use attention::{Attention, Grid, Mixed, Surface};
+pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
+pub use engine::{Activation, DispatchCost, Engine, Host, Ops, Startup};
+pub use identity::{Expected, Identity};
+pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};
+pub use provenance::{Group, Kind, Provenance};
+
+/// The version of the file format that this build reads and writes.
+pub const SCHEMA: u32 = 1;
+
+/// How the host's and the device's time of a step combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// Launches run ahead of the device: a step takes about the longer of the two.
+    Pipelined,
+    /// Host and device time add up, as in the textbook exercises.
+    Additive,
+}
+
+/// One cost profile: a machine, an engine on it, and where each group of figures comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The profile's own name.
+    pub name: String,
+    /// What the figures are about: device, engine, model.
+    pub identity: Identity,
+    /// How host and device time combine.
+    pub overlap: Overlap,
+    /// The machine half.
+    pub machine: Machine,
+    /// The engine half.
+    pub engine: Engine,
+}
+
+impl Profile {
+    /// The attention figures to price with: the engine's own backend where known, else the machine's own kernels.
+    pub fn attention(&self) -> Option<&Group<Attention>> {
+        self.engine.attention.as_ref().or(self.machine.attention.as_ref())
+    }
+
+    /// Every group that the profile holds with its provenance, in file order; names are the file's table names.
+    pub fn groups(&self) -> Vec<(&'static str, &Provenance)> {
+        let (machine, engine) = (&self.machine, &self.engine);
+        let mut groups = vec![
+            ("machine.memory", &machine.memory.provenance),
+            ("machine.dense", &machine.dense.provenance),
+            ("machine.head", &machine.head.provenance),
+            ("machine.launch", &machine.launch.provenance),
+            ("machine.replay", &machine.replay.provenance),
+            ("machine.update", &machine.update.provenance),
+            ("machine.pool", &machine.pool.provenance),
+            ("machine.capture", &machine.capture.provenance),
+        ];
+        groups.extend(machine.bandwidth.as_ref().map(|group| ("machine.bandwidth", &group.provenance)));
+        groups.extend(machine.attention.as_ref().map(|group| ("machine.attention", &group.provenance)));
+        groups.extend(engine.attention.as_ref().map(|group| ("engine.attention", &group.provenance)));
+        groups.extend([
+            ("engine.ops", &engine.ops.provenance),
+            ("engine.dispatch", &engine.dispatch.provenance),
+            ("engine.host", &engine.host.provenance),
+            ("engine.activation", &engine.activation.provenance),
+            ("engine.startup", &engine.startup.provenance),
+        ]);
+        groups
+    }
+}

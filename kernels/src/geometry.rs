@@ -1,0 +1,170 @@
+//! The shape of a dense decoder model: what decides its weights, its KV cache and the work of a step.
+
+use std::ops::Deref;
+
+use crate::units::Bytes;
+
+/// The numbers of a model's configuration, unchecked. [`ModelGeometry::new`] turns them into a usable geometry.
+///
+/// One tensor-parallel rank: for a sharded model give the shard's heads and widths.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelShape {
+    /// Decoder layers. Every layer has attention.
+    pub layers: u32,
+    /// Width of the residual stream (`hidden_size`).
+    pub hidden: u32,
+    /// Width of the gated MLP (`intermediate_size`).
+    pub intermediate: u32,
+    /// Query heads per layer.
+    pub query_heads: u32,
+    /// Key/value heads per layer; fewer than query heads under grouped-query attention.
+    pub kv_heads: u32,
+    /// Elements of one head.
+    pub head_size: u32,
+    /// Rows of the embedding and of the LM head (`vocab_size`).
+    pub vocabulary: u32,
+    /// Bits of one weight: 16 for bf16 and fp16, 8 for fp8, 4 for 4-bit formats.
+    pub weight_bits: u32,
+    /// Bits of one KV-cache element.
+    pub kv_bits: u32,
+    /// The LM head is the embedding matrix, stored once.
+    pub tied_embeddings: bool,
+    /// The QKV projection has a bias.
+    pub qkv_bias: bool,
+    /// Queries and keys are normalised per head before the rotary embedding.
+    pub qk_norm: bool,
+}
+
+/// A model geometry in which every number is usable: positive, of sane size, heads dividing evenly.
+///
+/// Dereferences to its [`ModelShape`] for reading.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelGeometry(ModelShape);
+
+impl Deref for ModelGeometry {
+    type Target = ModelShape;
+    fn deref(&self) -> &ModelShape {
+        &self.0
+    }
+}
+
+/// A number of a [`ModelShape`] that no model can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: expected {expected}")]
+pub struct GeometryError {
+    /// The field of [`ModelShape`] at fault.
+    pub key: &'static str,
+    /// Its value.
+    pub value: u32,
+    /// What would have been accepted.
+    pub expected: String,
+}
+
+/// Names of the built-in model geometries, for [`ModelGeometry::preset`].
+pub const PRESETS: [&str; 7] =
+    ["llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3.1-8b", "llama-3-70b", "llama-3.2-1b"];
+
+impl ModelGeometry {
+    /// Checks a shape.
+    ///
+    /// # Errors
+    /// [`GeometryError`] names the first field that is zero, absurdly large, or does not fit its neighbours.
+    pub fn new(shape: ModelShape) -> Result<Self, GeometryError> {
+        let ranged: [(&'static str, u32, u32); 7] = [
+            ("layers", shape.layers, 1_000),
+            ("hidden", shape.hidden, 1 << 17),
+            ("intermediate", shape.intermediate, 1 << 19),
+            ("query_heads", shape.query_heads, 1_024),
+            ("kv_heads", shape.kv_heads, 1_024),
+            ("head_size", shape.head_size, 1_024),
+            ("vocabulary", shape.vocabulary, 1 << 22),
+        ];
+        for (key, value, most) in ranged {
+            if value == 0 || value > most {
+                return Err(GeometryError { key, value, expected: format!("1 to {most}") });
+            }
+        }
+        for (key, value) in [("weight_bits", shape.weight_bits), ("kv_bits", shape.kv_bits)] {
+            if !matches!(value, 4 | 8 | 16 | 32) {
+                return Err(GeometryError { key, value, expected: "4, 8, 16 or 32".into() });
+            }
+        }
+        if !shape.query_heads.is_multiple_of(shape.kv_heads) {
+            let expected = format!("a divisor of query_heads = {}", shape.query_heads);
+            return Err(GeometryError { key: "kv_heads", value: shape.kv_heads, expected });
+        }
+        Ok(Self(shape))
+    }
+
+    /// The geometry of a well-known model, bf16 weights and KV cache, from its published configuration.
+    pub fn preset(name: &str) -> Option<Self> {
+        let shape =
+            |layers, hidden, intermediate, query_heads, kv_heads, head_size, vocabulary, tied_embeddings| ModelShape {
+                layers,
+                hidden,
+                intermediate,
+                query_heads,
+                kv_heads,
+                head_size,
+                vocabulary,
+                weight_bits: 16,
+                kv_bits: 16,
+                tied_embeddings,
+                qkv_bias: false,
+                qk_norm: false,
+            };
+        let shape = match name {
+            "llama-2-7b" => shape(32, 4096, 11008, 32, 32, 128, 32_000, false),
+            "llama-2-13b" => shape(40, 5120, 13824, 40, 40, 128, 32_000, false),
+            "llama-2-70b" => shape(80, 8192, 28672, 64, 8, 128, 32_000, false),
+            "llama-3-8b" | "llama-3.1-8b" => shape(32, 4096, 14336, 32, 8, 128, 128_256, false),
+            "llama-3-70b" => shape(80, 8192, 28672, 64, 8, 128, 128_256, false),
+            "llama-3.2-1b" => shape(16, 2048, 8192, 32, 8, 64, 128_256, true),
+            _ => return None,
+        };
+        Some(Self::new(shape).expect("the presets are valid shapes"))
+    }
+
+    /// Layers with attention: the N of "N+1 pieces" of a PIECEWISE descriptor.
+    pub fn attention_layers(&self) -> u32 {
+        self.layers
+    }
+
+    /// Elements of the query projection's output.
+    pub fn query_width(&self) -> u64 {
+        u64::from(self.query_heads) * u64::from(self.head_size)
+    }
+
+    /// Elements of the key (or value) projection's output.
+    pub fn kv_width(&self) -> u64 {
+        u64::from(self.kv_heads) * u64::from(self.head_size)
+    }
+
+    /// Weights of one decoder layer.
+    pub fn layer_parameters(&self) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let qkv_width = self.query_width() + 2 * self.kv_width();
+        let attention = hidden * qkv_width + self.query_width() * hidden;
+        let bias = if self.qkv_bias { qkv_width } else { 0 };
+        let head_norms = if self.qk_norm { 2 * u64::from(self.head_size) } else { 0 };
+        let mlp = 3 * hidden * u64::from(self.intermediate);
+        attention + bias + head_norms + mlp + 2 * hidden
+    }
+
+    /// Weights of the whole model: layers, final norm, embedding, and the LM head unless it is tied.
+    pub fn parameters(&self) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let matrices = if self.tied_embeddings { 1 } else { 2 };
+        u64::from(self.layers) * self.layer_parameters() + hidden + matrices * hidden * u64::from(self.vocabulary)
+    }
+
+    /// Bytes of all weights at [`ModelShape::weight_bits`]; scales of quantised formats are not counted.
+    pub fn weights_bytes(&self) -> Bytes {
+        Bytes(self.parameters() * u64::from(self.weight_bits) / 8)
+    }
+
+    /// Bytes that one token of context takes in the KV cache, all layers.
+    pub fn kv_bytes_per_token(&self) -> Bytes {
+        Bytes(u64::from(self.layers) * 2 * self.kv_width() * u64::from(self.kv_bits) / 8)
+    }
+}

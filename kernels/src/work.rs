@@ -1,0 +1,1 @@
+//! Flops and bytes of the operations of one step.
