@@ -1,0 +1,142 @@
+//! Device memory: what captured graphs hold, and what is left for the KV pool.
+
+use calibrate::profile::Profile;
+use kernels::units::Bytes;
+
+use crate::engine::shape::{Descriptor, RuntimeMode};
+use crate::engine::vllm::options::{KvOptions, SchedulerOptions};
+
+/// Device memory of a set of captured graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphMemory {
+    /// The pool that all graphs share: captured largest first, it is about what the largest needs.
+    pub pool: Bytes,
+    /// The executables, one figure per descriptor.
+    pub executables: Bytes,
+}
+
+impl GraphMemory {
+    /// The memory of `descriptors`, captured largest first into one pool; nothing without descriptors.
+    #[must_use]
+    pub fn of(profile: &Profile, descriptors: &[Descriptor]) -> Self {
+        let Some(largest) = descriptors.iter().map(|descriptor| descriptor.tokens).max() else {
+            return Self::default();
+        };
+        let pool = &profile.machine.pool.figures;
+        let executables = descriptors.iter().map(|descriptor| match descriptor.mode {
+            RuntimeMode::Full => pool.full_executable.0,
+            RuntimeMode::Piecewise => pool.piecewise_executable.0,
+            RuntimeMode::None => 0,
+        });
+        Self {
+            pool: Bytes(pool.base.0 + pool.per_row.0 * u64::from(largest)),
+            executables: Bytes(executables.sum()),
+        }
+    }
+
+    /// Pool and executables together.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        Bytes(self.pool.0 + self.executables.0)
+    }
+}
+
+/// The KV pool, and how its size came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvPool {
+    /// Blocks, the null block included.
+    pub num_gpu_blocks: u32,
+    /// Tokens per block.
+    pub block_size: u32,
+    /// What the size follows from.
+    pub origin: KvOrigin,
+}
+
+/// What a KV pool's size follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvOrigin {
+    /// `num_gpu_blocks_override`: graph memory does not touch it.
+    Override,
+    /// `kv_cache_memory_bytes`: graph memory does not touch it.
+    Given {
+        /// The bytes given.
+        kv: Bytes,
+    },
+    /// The rest of the device memory that the engine may use.
+    Rest {
+        /// `gpu_memory_utilization` of the device memory.
+        requested: Bytes,
+        /// Model weights.
+        weights: Bytes,
+        /// Peak activations of the largest step.
+        activations: Bytes,
+        /// Captured graphs.
+        graphs: Bytes,
+    },
+}
+
+/// No memory is left for the KV pool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no memory is left for the KV pool: {utilization} of {device} is {requested}, weights take {weights}, activations \
+     {activations}, graphs {graphs}"
+)]
+pub struct NoKvMemory {
+    utilization: String,
+    device: Bytes,
+    requested: Bytes,
+    weights: Bytes,
+    activations: Bytes,
+    graphs: Bytes,
+}
+
+impl KvPool {
+    /// Sizes the pool as vLLM does (specification section 9): an override or a given size wins; otherwise utilisation
+    /// times device memory, less weights, activations and graphs, in whole blocks.
+    ///
+    /// # Errors
+    /// If the graphs, weights and activations leave less than one block.
+    pub fn size(
+        profile: &Profile,
+        scheduler: &SchedulerOptions,
+        kv: &KvOptions,
+        graphs: GraphMemory,
+    ) -> Result<Self, NoKvMemory> {
+        let block_size = scheduler.block_size;
+        let pool = |num_gpu_blocks, origin| Self { num_gpu_blocks, block_size, origin };
+        if let Some(blocks) = kv.num_gpu_blocks_override {
+            return Ok(pool(blocks, KvOrigin::Override));
+        }
+        let model = &profile.identity.model;
+        let block_bytes = model.kv_bytes_per_token().0 * u64::from(block_size);
+        let whole_blocks = |bytes: u64| u32::try_from(bytes / block_bytes).unwrap_or(u32::MAX);
+        if let Some(given) = kv.kv_cache_memory_bytes {
+            return Ok(pool(whole_blocks(given.0), KvOrigin::Given { kv: given }));
+        }
+        let device = profile.machine.memory.figures.total;
+        let activation = &profile.engine.activation.figures;
+        let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
+        let weights = model.weights_bytes();
+        let activations =
+            Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens));
+        let graphs = graphs.total();
+        let rest = requested.0.saturating_sub(weights.0 + activations.0 + graphs.0);
+        if rest < block_bytes {
+            return Err(NoKvMemory {
+                utilization: format!("{:.2}", kv.gpu_memory_utilization),
+                device,
+                requested,
+                weights,
+                activations,
+                graphs,
+            });
+        }
+        Ok(pool(whole_blocks(rest), KvOrigin::Rest { requested, weights, activations, graphs }))
+    }
+
+    /// Tokens that the pool holds: one block, the null block, is never usable.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.num_gpu_blocks.saturating_sub(1)) * u64::from(self.block_size)
+    }
+}

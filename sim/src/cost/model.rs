@@ -1,0 +1,213 @@
+//! The profile's curves, made ready for one candidate on one engine.
+
+use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
+
+use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
+use crate::engine::shape::{Dispatch, RuntimeMode};
+
+/// Rows and requests up to this many are read from a table made at start-up; above it the curve is asked.
+const TABLE_LIMIT: u32 = 65_536;
+
+/// What the cost model must know of the engine, apart from the profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineSide {
+    /// What mode NONE means in this engine: true or compiled eager.
+    pub eager: Execution,
+    /// Attention layers: a PIECEWISE step replays one piece more than that (specification section 8).
+    pub attention_layers: u32,
+    /// Most rows a step can run.
+    pub rows_max: u32,
+    /// Most requests a step can hold.
+    pub requests_max: u32,
+}
+
+/// Prices steps in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct CostModel {
+    dense: RoundedTable,
+    head: RoundedTable,
+    attention: Option<Attention>,
+    step_overhead_us: f64,
+    per_request_us: f64,
+    bookkeeping_ns: u64,
+    launch_eager_ns: u64,
+    launch_compiled_ns: u64,
+    launch_piecewise_ns: u64,
+    launch_full_ns: u64,
+    eager: Execution,
+    /// Groups that are derived as a whole, not measured or imported.
+    derived: CostGroups,
+    /// How host and device time combine.
+    pub overlap: Overlap,
+}
+
+impl CostModel {
+    /// Makes the profile ready for one engine.
+    ///
+    /// The engine half's attention wins over the machine half's; a profile without either prices attention at zero, as
+    /// the textbook exercises do.
+    #[must_use]
+    pub fn new(profile: &Profile, side: &EngineSide) -> Self {
+        let (machine, engine) = (&profile.machine, &profile.engine);
+        let ops = &engine.ops.figures;
+        let launch_us = machine.launch.figures.launch_us;
+        let replay = &machine.replay.figures;
+        let dispatch = &engine.dispatch.figures;
+        let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
+        let compiled_op_us = launch_us + dispatch.compiled_us;
+        let pieces = f64::from(side.attention_layers) + 1.0;
+        let attention = profile.attention().map(|group| group.figures.clone());
+        Self {
+            dense: RoundedTable::new(&machine.dense.figures, side.rows_max),
+            head: RoundedTable::new(&machine.head.figures, side.requests_max),
+            attention,
+            step_overhead_us: engine.host.figures.step_overhead_us,
+            per_request_us: engine.host.figures.per_request_us,
+            bookkeeping_ns: nanoseconds(engine.host.figures.padding_bookkeeping_us),
+            launch_eager_ns: nanoseconds(f64::from(ops.eager) * (launch_us + dispatch.eager_us)),
+            launch_compiled_ns: nanoseconds(f64::from(ops.compiled) * compiled_op_us),
+            launch_piecewise_ns: nanoseconds(
+                pieces * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * compiled_op_us,
+            ),
+            launch_full_ns: nanoseconds(replay.fixed_us + nodes_us),
+            eager: side.eager,
+            derived: derived_groups(profile),
+            overlap: profile.overlap,
+        }
+    }
+
+    /// The execution kind of a dispatched step.
+    #[must_use]
+    pub fn execution(&self, mode: RuntimeMode) -> Execution {
+        match mode {
+            RuntimeMode::None => self.eager,
+            RuntimeMode::Piecewise => Execution::Piecewise,
+            RuntimeMode::Full => Execution::Full,
+        }
+    }
+
+    /// The price of a step as dispatched.
+    #[must_use]
+    pub fn price(&self, work: &StepWork, dispatch: &Dispatch) -> StepCost {
+        let descriptor = &dispatch.descriptor;
+        match descriptor.mode {
+            RuntimeMode::None => self.price_as(work, self.eager, work.tokens, 0),
+            RuntimeMode::Piecewise => self.price_as(work, Execution::Piecewise, descriptor.tokens, 0),
+            RuntimeMode::Full => {
+                let padded_requests = descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests);
+                self.price_as(work, Execution::Full, descriptor.tokens, padded_requests)
+            }
+        }
+    }
+
+    /// The price of a step without a graph, as this engine would run it.
+    #[must_use]
+    pub fn price_eager(&self, work: &StepWork) -> StepCost {
+        self.price_as(work, self.eager, work.tokens, 0)
+    }
+
+    /// The price of `work` on `rows` rows run as `execution`, with `padded_requests` empty requests in the graph.
+    #[must_use]
+    pub fn price_as(&self, work: &StepWork, execution: Execution, rows: u32, padded_requests: u32) -> StepCost {
+        let (dense, head) = (self.dense.at(rows), self.head.at(work.requests));
+        let mut cost = StepCost {
+            dense_ns: dense.ns,
+            head_ns: head.ns,
+            overhead_ns: nanoseconds(self.step_overhead_us + self.per_request_us * f64::from(work.requests)),
+            launch_ns: match execution {
+                Execution::Eager => self.launch_eager_ns,
+                Execution::CompiledEager => self.launch_compiled_ns,
+                Execution::Piecewise => self.launch_piecewise_ns,
+                Execution::Full => self.launch_full_ns,
+            },
+            bookkeeping_ns: if execution.is_graph() { self.bookkeeping_ns } else { 0 },
+            ..StepCost::default()
+        };
+        self.note(&mut cost, CostGroup::Dense, dense.outside, dense.extended);
+        self.note(&mut cost, CostGroup::Head, head.outside, head.extended);
+        if let Some(attention) = &self.attention {
+            self.price_attention(attention, work, &mut cost);
+            cost.padded_requests_ns = nanoseconds(attention.padded_request_us * f64::from(padded_requests));
+        }
+        cost
+    }
+
+    /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
+    fn price_attention(&self, attention: &Attention, work: &StepWork, cost: &mut StepCost) {
+        let (chunk, chunk_context) = (work.equivalent_chunk(), work.equivalent_chunk_context());
+        let (decodes, decode_context) = (f64::from(work.decode_requests), work.mean_decode_context());
+        let mut add = |group, reading: Reading| {
+            cost.attention_ns += nanoseconds(reading.value);
+            self.note(cost, group, reading.outside.is_some(), reading.extended);
+        };
+        match (work.chunk_tokens > 0, work.decode_requests > 0) {
+            (false, false) => {}
+            (false, true) => add(CostGroup::DecodeAttention, attention.decode.at(decodes, decode_context)),
+            (true, false) => add(CostGroup::PrefillAttention, attention.prefill.at(chunk, chunk_context)),
+            (true, true) => {
+                if let Some(mixed) = attention.mixed.as_ref().filter(|_| !attention.separate_kernels) {
+                    add(CostGroup::MixedAttention, mixed.at(chunk, chunk_context, decodes, decode_context));
+                } else {
+                    add(CostGroup::DecodeAttention, attention.decode.at(decodes, decode_context));
+                    add(CostGroup::PrefillAttention, attention.prefill.at(chunk, chunk_context));
+                    cost.mixed_as_sum = !attention.separate_kernels;
+                }
+            }
+        }
+    }
+
+    /// Notes where a reading came from.
+    fn note(&self, cost: &mut StepCost, group: CostGroup, outside: bool, extended: bool) {
+        cost.outside = cost.outside.with(group, outside);
+        cost.derived = cost.derived.with(group, !outside && (extended || self.derived.contains(group)));
+    }
+}
+
+/// The groups whose provenance is `derived`.
+fn derived_groups(profile: &Profile) -> CostGroups {
+    let derived = |kind| kind == Kind::Derived;
+    let attention = profile.attention().is_some_and(|group| derived(group.provenance.kind));
+    CostGroups::NONE
+        .with(CostGroup::Dense, derived(profile.machine.dense.provenance.kind))
+        .with(CostGroup::Head, derived(profile.machine.head.provenance.kind))
+        .with(CostGroup::DecodeAttention, attention)
+        .with(CostGroup::PrefillAttention, attention)
+        .with(CostGroup::MixedAttention, attention)
+}
+
+/// A curve read once at every integer and rounded to nanoseconds.
+#[derive(Clone, Debug)]
+struct RoundedTable {
+    entries: Vec<Rounded>,
+    curve: Curve,
+}
+
+/// A reading in whole nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Rounded {
+    ns: u64,
+    outside: bool,
+    extended: bool,
+}
+
+impl RoundedTable {
+    fn new(curve: &Curve, count_max: u32) -> Self {
+        let entries = (0..=count_max.min(TABLE_LIMIT)).map(|count| Rounded::of(curve.at(f64::from(count)))).collect();
+        Self { entries, curve: curve.clone() }
+    }
+
+    fn at(&self, count: u32) -> Rounded {
+        self.entries.get(count as usize).copied().unwrap_or_else(|| Rounded::of(self.curve.at(f64::from(count))))
+    }
+}
+
+impl Rounded {
+    fn of(reading: Reading) -> Self {
+        Self { ns: nanoseconds(reading.value), outside: reading.outside.is_some(), extended: reading.extended }
+    }
+}
+
+/// Microseconds to the nearest nanosecond; a value below zero (a line read far to the left of its range) is zero.
+fn nanoseconds(us: f64) -> u64 {
+    (us * 1e3).round() as u64
+}

@@ -1,0 +1,47 @@
+//! Seconds from process start to the first request.
+
+use calibrate::profile::Profile;
+
+use crate::engine::shape::{Descriptor, RuntimeMode};
+
+/// The parts of a start-up, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Startup {
+    /// Process start and weight loading.
+    pub load_s: f64,
+    /// Compilation, cold cache; zero without compilation.
+    pub compile_s: f64,
+    /// Warm-up and memory profiling runs.
+    pub warmup_s: f64,
+    /// Graph captures.
+    pub capture_s: f64,
+}
+
+impl Startup {
+    /// The start-up of an engine that captures `descriptors`, compiled or not.
+    #[must_use]
+    pub fn of(profile: &Profile, descriptors: &[Descriptor], compiled: bool) -> Self {
+        let startup = &profile.engine.startup.figures;
+        Self {
+            load_s: startup.other_s,
+            compile_s: if compiled { startup.compile_cold_s } else { 0.0 },
+            warmup_s: startup.warmup_s,
+            capture_s: capture_s(profile, descriptors),
+        }
+    }
+
+    /// All parts together.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.load_s + self.compile_s + self.warmup_s + self.capture_s
+    }
+}
+
+/// Seconds that capturing `descriptors` takes, the first capture's extra included.
+#[must_use]
+pub fn capture_s(profile: &Profile, descriptors: &[Descriptor]) -> f64 {
+    let capture = &profile.machine.capture.figures;
+    let count = |mode| descriptors.iter().filter(|descriptor| descriptor.mode == mode).count() as f64;
+    let first_extra_s = if descriptors.is_empty() { 0.0 } else { capture.first_extra_s };
+    count(RuntimeMode::Full) * capture.full_s + count(RuntimeMode::Piecewise) * capture.piecewise_s + first_extra_s
+}

@@ -1,0 +1,220 @@
+//! One step's work in, one step's cost out.
+
+use std::fmt;
+
+use calibrate::profile::Overlap;
+
+use crate::time::SimDuration;
+
+/// How the model ran in one step, as far as its cost goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Execution {
+    /// Operation by operation, no compilation.
+    Eager,
+    /// Compiled pieces launched without a graph: what mode NONE means in a compiled engine.
+    CompiledEager,
+    /// Compiled pieces replayed, attention launched between them.
+    Piecewise,
+    /// One replay.
+    Full,
+}
+
+impl Execution {
+    /// Whether a captured graph runs.
+    #[must_use]
+    pub fn is_graph(self) -> bool {
+        matches!(self, Self::Piecewise | Self::Full)
+    }
+}
+
+impl fmt::Display for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Eager => "eager",
+            Self::CompiledEager => "compiled eager",
+            Self::Piecewise => "PIECEWISE",
+            Self::Full => "FULL",
+        })
+    }
+}
+
+/// The real work of one step, padding apart: all that the cost formulas need of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepWork {
+    /// Scheduled tokens.
+    pub tokens: u32,
+    /// Scheduled requests.
+    pub requests: u32,
+    /// Requests that decode, each with its KV context.
+    pub decode_requests: u32,
+    /// KV tokens read by all decoding requests together.
+    pub decode_context_tokens: u64,
+    /// Prompt tokens of all chunks: sum of c.
+    pub chunk_tokens: u64,
+    /// Sum of c² over the chunks.
+    pub chunk_tokens_squared: u64,
+    /// Sum of c·k over the chunks, k being the context before the chunk.
+    pub chunk_context_product: u64,
+}
+
+impl StepWork {
+    /// Adds one prefill chunk of `tokens` with `context` tokens computed before it.
+    pub fn add_chunk(&mut self, tokens: u32, context: u32) {
+        let (c, k) = (u64::from(tokens), u64::from(context));
+        self.chunk_tokens += c;
+        self.chunk_tokens_squared += c * c;
+        self.chunk_context_product += c * k;
+    }
+
+    /// The single chunk that stands for all of them, in tokens: sqrt(sum c²).
+    #[must_use]
+    pub fn equivalent_chunk(&self) -> f64 {
+        (self.chunk_tokens_squared as f64).sqrt()
+    }
+
+    /// The context of that chunk, in tokens: sum(c·k) / sum(c). Zero without chunks.
+    #[must_use]
+    pub fn equivalent_chunk_context(&self) -> f64 {
+        if self.chunk_tokens == 0 { 0.0 } else { self.chunk_context_product as f64 / self.chunk_tokens as f64 }
+    }
+
+    /// Mean context of a decoding request, in tokens. Zero without decoding requests.
+    #[must_use]
+    pub fn mean_decode_context(&self) -> f64 {
+        if self.decode_requests == 0 {
+            0.0
+        } else {
+            self.decode_context_tokens as f64 / f64::from(self.decode_requests)
+        }
+    }
+}
+
+/// A group of the profile that a step's price can come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum CostGroup {
+    /// The staircase of everything but attention and head.
+    Dense,
+    /// LM head and sampler.
+    Head,
+    /// Decode attention.
+    DecodeAttention,
+    /// Prefill attention.
+    PrefillAttention,
+    /// Attention of steps that hold both.
+    MixedAttention,
+}
+
+impl CostGroup {
+    /// Every group, in the order of the device formula.
+    pub const ALL: [Self; 5] =
+        [Self::Dense, Self::Head, Self::DecodeAttention, Self::PrefillAttention, Self::MixedAttention];
+
+    /// The group's name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Head => "head",
+            Self::DecodeAttention => "attention.decode",
+            Self::PrefillAttention => "attention.prefill",
+            Self::MixedAttention => "attention.mixed",
+        }
+    }
+}
+
+/// A set of cost groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CostGroups(u8);
+
+impl CostGroups {
+    /// No group.
+    pub const NONE: Self = Self(0);
+
+    /// This set with `group` added if `member`.
+    #[must_use]
+    pub fn with(self, group: CostGroup, member: bool) -> Self {
+        if member { Self(self.0 | 1 << group as u8) } else { self }
+    }
+
+    /// Whether the set holds `group`.
+    #[must_use]
+    pub fn contains(self, group: CostGroup) -> bool {
+        self.0 & (1 << group as u8) != 0
+    }
+
+    /// Whether the set holds nothing.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The members, in the order of [`CostGroup::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = CostGroup> {
+        CostGroup::ALL.into_iter().filter(move |&group| self.contains(group))
+    }
+}
+
+/// The price of one step, term by term, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepCost {
+    /// Device: everything but attention and head, for the rows that run.
+    pub dense_ns: u64,
+    /// Device: LM head and sampler.
+    pub head_ns: u64,
+    /// Device: attention of the real requests.
+    pub attention_ns: u64,
+    /// Device: the per-request term of requests that a FULL graph pads.
+    pub padded_requests_ns: u64,
+    /// Host: per step and per request, before the first launch.
+    pub overhead_ns: u64,
+    /// Host: launches or replays.
+    pub launch_ns: u64,
+    /// Host: dispatch and padding bookkeeping of a graph step.
+    pub bookkeeping_ns: u64,
+    /// Groups whose figures were read outside their measured range.
+    pub outside: CostGroups,
+    /// Groups whose figures are derived, and were read inside their valid range.
+    pub derived: CostGroups,
+    /// Prefill and decode attention were added although one kernel serves both (no mixed table).
+    pub mixed_as_sum: bool,
+}
+
+impl StepCost {
+    /// Time that the device works.
+    #[must_use]
+    pub fn device(&self) -> SimDuration {
+        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.padded_requests_ns)
+    }
+
+    /// Host time before the first launch: overhead and bookkeeping.
+    #[must_use]
+    pub fn preparation(&self) -> SimDuration {
+        SimDuration(self.overhead_ns + self.bookkeeping_ns)
+    }
+
+    /// Host time of launches or replays.
+    #[must_use]
+    pub fn launch(&self) -> SimDuration {
+        SimDuration(self.launch_ns)
+    }
+
+    /// All host time of the step.
+    #[must_use]
+    pub fn host(&self) -> SimDuration {
+        self.preparation() + self.launch()
+    }
+
+    /// How long the step holds up the next one in steady state, with nothing else to wait for.
+    ///
+    /// `additive`: device + host. `pipelined`: launches run ahead of the device; asynchronous scheduling also hides the
+    /// preparation behind the step before.
+    #[must_use]
+    pub fn period(&self, overlap: Overlap, asynchronous: bool) -> SimDuration {
+        match (overlap, asynchronous) {
+            (Overlap::Additive, _) => self.device() + self.host(),
+            (Overlap::Pipelined, true) => self.device().max(self.host()),
+            (Overlap::Pipelined, false) => self.preparation() + self.device().max(self.launch()),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Latency of requests: time to first token, per output token, between tokens, end to end.
+
+use super::distribution::{Distribution, Spread};
+use super::slo::{Attainment, Slo};
+use crate::engine::vllm::scheduler::{Delivered, RequestId};
+use crate::observe::Event;
+use crate::time::{SimDuration, SimTime};
+use crate::traffic::Request;
+
+/// The times of one finished request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedRequest {
+    /// Its number, in order of arrival.
+    pub id: RequestId,
+    /// When it was sent.
+    pub arrival: SimTime,
+    /// Prompt tokens.
+    pub prompt_tokens: u32,
+    /// Tokens it received.
+    pub output_tokens: u32,
+    /// First token minus arrival.
+    pub ttft: SimDuration,
+    /// `(e2el - ttft) / (output_tokens - 1)`, rounded to a nanosecond; zero for a single token.
+    pub tpot: SimDuration,
+    /// Last token minus arrival.
+    pub e2el: SimDuration,
+}
+
+/// Follows the live requests, by slot.
+#[derive(Debug, Default)]
+pub struct RequestClock {
+    live: Vec<Live>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    arrival: SimTime,
+    prompt_tokens: u32,
+    output_tokens: u32,
+    first: SimTime,
+    last: SimTime,
+}
+
+impl RequestClock {
+    /// A request was sent.
+    pub fn arrived(&mut self, slot: usize, request: &Request) {
+        let live = Live {
+            arrival: request.arrival,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: 0,
+            first: SimTime::ZERO,
+            last: SimTime::ZERO,
+        };
+        if slot == self.live.len() {
+            self.live.push(live);
+        } else {
+            self.live[slot] = live;
+        }
+    }
+
+    /// When the request in `slot` was sent.
+    #[must_use]
+    pub fn arrival(&self, slot: usize) -> SimTime {
+        self.live[slot].arrival
+    }
+
+    /// Tokens were delivered: returns the time since the request's previous token (none for its first), and the whole
+    /// request if these were its last.
+    pub fn delivered(
+        &mut self,
+        at: SimTime,
+        delivered: &Delivered,
+    ) -> (Option<SimDuration>, Option<FinishedRequest>) {
+        let live = &mut self.live[delivered.slot.0 as usize];
+        let gap = if live.output_tokens == 0 {
+            live.first = at;
+            None
+        } else {
+            Some(at.since(live.last))
+        };
+        live.last = at;
+        live.output_tokens += delivered.tokens;
+        let finished = delivered.finished.then(|| live.finished(delivered.id));
+        (gap, finished)
+    }
+}
+
+impl Live {
+    fn finished(&self, id: RequestId) -> FinishedRequest {
+        let (ttft, e2el) = (self.first.since(self.arrival), self.last.since(self.arrival));
+        let later_tokens = u64::from(self.output_tokens.saturating_sub(1));
+        let decode_ns = (e2el - ttft).0;
+        let tpot = if later_tokens == 0 { 0 } else { (decode_ns + later_tokens / 2) / later_tokens };
+        FinishedRequest {
+            id,
+            arrival: self.arrival,
+            prompt_tokens: self.prompt_tokens,
+            output_tokens: self.output_tokens,
+            ttft,
+            tpot: SimDuration(tpot),
+            e2el,
+        }
+    }
+}
+
+/// Collects the latencies of the requests sent from a given time on.
+#[derive(Debug)]
+pub struct LatencyRecorder {
+    slo: Slo,
+    from: SimTime,
+    clock: RequestClock,
+    ttft: Distribution,
+    tpot: Distribution,
+    itl: Distribution,
+    e2el: Distribution,
+    attainment: Attainment,
+    refused: u64,
+    prompt_tokens: u64,
+    output_tokens: u64,
+    last_output: SimTime,
+}
+
+/// What the latencies of a run came to.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    /// The objectives that the requests were judged by.
+    pub slo: Slo,
+    /// From the start (or the warm-up cut) to the last output, in seconds.
+    pub duration_s: f64,
+    /// Requests that finished.
+    pub completed: u64,
+    /// Requests that the engine refused.
+    pub refused: u64,
+    /// Prompt tokens of the finished requests.
+    pub prompt_tokens: u64,
+    /// Tokens that the finished requests received.
+    pub output_tokens: u64,
+    /// Finished requests that met the objectives.
+    pub attainment: Attainment,
+    /// Time to first token.
+    pub ttft: Option<Spread>,
+    /// Time per output token, over requests of more than one.
+    pub tpot: Option<Spread>,
+    /// Time between deliveries.
+    pub itl: Option<Spread>,
+    /// End-to-end latency.
+    pub e2el: Option<Spread>,
+}
+
+impl LatencyRecorder {
+    /// Judges requests sent at `from` or later by `slo`.
+    #[must_use]
+    pub fn new(slo: Slo, from: SimTime) -> Self {
+        Self {
+            slo,
+            from,
+            clock: RequestClock::default(),
+            ttft: Distribution::default(),
+            tpot: Distribution::default(),
+            itl: Distribution::default(),
+            e2el: Distribution::default(),
+            attainment: Attainment::default(),
+            refused: 0,
+            prompt_tokens: 0,
+            output_tokens: 0,
+            last_output: from,
+        }
+    }
+
+    /// Takes note of arrivals, refusals and deliveries.
+    pub fn record(&mut self, event: &Event<'_>) {
+        match event {
+            Event::RequestArrived { slot, request, .. } => self.clock.arrived(slot.0 as usize, request),
+            Event::RequestRefused { at, .. } => self.refused += u64::from(*at >= self.from),
+            Event::StepApplied { at, outcome, .. } => {
+                for delivered in &outcome.delivered {
+                    self.deliver(*at, delivered);
+                }
+            }
+            Event::StepScheduled(_) => {}
+        }
+    }
+
+    fn deliver(&mut self, at: SimTime, delivered: &Delivered) {
+        let counts = self.clock.arrival(delivered.slot.0 as usize) >= self.from;
+        let (gap, finished) = self.clock.delivered(at, delivered);
+        if !counts {
+            return;
+        }
+        if let Some(gap) = gap {
+            self.itl.add(gap);
+        }
+        if let Some(request) = finished {
+            self.finish_request(&request);
+            self.last_output = self.last_output.max(at);
+        }
+    }
+
+    fn finish_request(&mut self, request: &FinishedRequest) {
+        self.ttft.add(request.ttft);
+        self.e2el.add(request.e2el);
+        if request.output_tokens > 1 {
+            self.tpot.add(request.tpot);
+        }
+        self.attainment.record(&self.slo, request.ttft, request.tpot, request.e2el);
+        self.prompt_tokens += u64::from(request.prompt_tokens);
+        self.output_tokens += u64::from(request.output_tokens);
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn finish(self) -> Latency {
+        Latency {
+            slo: self.slo,
+            duration_s: self.last_output.since(self.from).as_s(),
+            completed: self.ttft.count(),
+            refused: self.refused,
+            prompt_tokens: self.prompt_tokens,
+            output_tokens: self.output_tokens,
+            attainment: self.attainment,
+            ttft: self.ttft.spread(),
+            tpot: self.tpot.spread(),
+            itl: self.itl.spread(),
+            e2el: self.e2el.spread(),
+        }
+    }
+}
+
+impl Latency {
+    /// Finished requests that met every objective, per second; `None` without an objective.
+    #[must_use]
+    pub fn request_goodput(&self) -> Option<f64> {
+        self.slo.is_set().then(|| self.per_second(self.attainment.all))
+    }
+
+    /// Finished requests per second.
+    #[must_use]
+    pub fn request_throughput(&self) -> f64 {
+        self.per_second(self.completed)
+    }
+
+    /// Output tokens of finished requests per second.
+    #[must_use]
+    pub fn output_throughput(&self) -> f64 {
+        self.per_second(self.output_tokens)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        if self.duration_s > 0.0 { count as f64 / self.duration_s } else { 0.0 }
+    }
+}

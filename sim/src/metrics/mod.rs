@@ -1,0 +1,75 @@
+//! What a run comes to: latencies, throughput, goodput, rungs, fallbacks, host and device time.
+//!
+//! Names and definitions are those of `vllm bench serve`. A warm-up cut leaves out requests that were sent, and steps
+//! that were scheduled, before it.
+
+pub mod distribution;
+pub mod latency;
+pub mod rungs;
+pub mod slo;
+pub mod steps;
+
+use std::io;
+
+pub use distribution::{Distribution, Spread};
+pub use latency::{Latency, LatencyRecorder};
+pub use rungs::{RungRecorder, RungStats};
+pub use slo::{Attainment, Slo};
+pub use steps::{StepRecorder, StepTotals};
+
+use crate::cost::CostModel;
+use crate::observe::{Event, Observer};
+use crate::time::SimTime;
+
+/// All metrics of one run, collected as it happens.
+#[derive(Debug)]
+pub struct Metrics<'a> {
+    from: SimTime,
+    latency: LatencyRecorder,
+    rungs: RungRecorder<'a>,
+    steps: StepRecorder,
+}
+
+/// What the metrics of one run came to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Requests, tokens and times.
+    pub latency: Latency,
+    /// Graphs that fired, and steps that ran without one.
+    pub rungs: RungStats,
+    /// Host and device time, and where prices came from.
+    pub steps: StepTotals,
+}
+
+impl<'a> Metrics<'a> {
+    /// Metrics of everything from `from` on; `asynchronous` is the engine's scheduling, which decides what a replay saves.
+    #[must_use]
+    pub fn new(slo: Slo, from: SimTime, cost: &'a CostModel, asynchronous: bool) -> Self {
+        Self {
+            from,
+            latency: LatencyRecorder::new(slo, from),
+            rungs: RungRecorder::new(cost, asynchronous),
+            steps: StepRecorder::default(),
+        }
+    }
+
+    /// The figures, once the run has ended.
+    #[must_use]
+    pub fn finish(self) -> Summary {
+        Summary { latency: self.latency.finish(), rungs: self.rungs.finish(), steps: self.steps.finish() }
+    }
+}
+
+impl Observer for Metrics<'_> {
+    fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::StepScheduled(step) if step.span.scheduled >= self.from => {
+                self.rungs.record(step);
+                self.steps.record(step);
+            }
+            _ => {}
+        }
+        self.latency.record(event);
+        Ok(())
+    }
+}

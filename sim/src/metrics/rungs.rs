@@ -1,0 +1,154 @@
+//! Which graphs fired, how much they padded, what they saved, and why some steps had none.
+
+use std::collections::BTreeMap;
+
+use crate::cost::CostModel;
+use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
+use crate::observe::StepScheduled;
+
+/// What one captured graph did in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RungTally {
+    /// Steps it served.
+    pub steps: u64,
+    /// Steps that it served without padding.
+    pub exact_steps: u64,
+    /// Real tokens that it ran.
+    pub real_rows: u64,
+    /// Tokens that nobody asked for.
+    pub padded_rows: u64,
+    /// Nanoseconds saved against the eager kind that the engine would have run; negative where replay loses.
+    pub saved_ns: i64,
+    /// The first step that it served, counted from zero.
+    pub first_step: u64,
+}
+
+/// Counts rungs and fallbacks as steps happen.
+#[derive(Debug)]
+pub struct RungRecorder<'a> {
+    cost: &'a CostModel,
+    asynchronous: bool,
+    stats: RungStats,
+}
+
+/// What the rungs of a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RungStats {
+    /// Per captured graph that fired.
+    pub rungs: BTreeMap<Descriptor, RungTally>,
+    /// Steps without a graph, by cause.
+    pub fallbacks: BTreeMap<FallbackCause, u64>,
+    /// Steps that wanted a FULL graph and ran PIECEWISE.
+    pub relaxed_steps: u64,
+    /// Steps in which replay cost more than the eager kind would have.
+    pub losing_steps: u64,
+    /// Steps of decoding requests only.
+    pub decode_steps: u64,
+    /// Of those, steps above the largest captured size.
+    pub decode_steps_above_ceiling: u64,
+    /// The largest step without prefill, in tokens.
+    pub decode_tokens_max: u32,
+}
+
+impl<'a> RungRecorder<'a> {
+    /// `asynchronous` decides how host and device time combine in what a replay saves.
+    #[must_use]
+    pub fn new(cost: &'a CostModel, asynchronous: bool) -> Self {
+        Self { cost, asynchronous, stats: RungStats::default() }
+    }
+
+    /// Takes note of one step.
+    pub fn record(&mut self, step: &StepScheduled<'_>) {
+        let stats = &mut self.stats;
+        let above_ceiling = step.dispatch.cause == Some(FallbackCause::AboveCeiling);
+        if step.work.chunk_tokens == 0 {
+            stats.decode_steps += 1;
+            stats.decode_steps_above_ceiling += u64::from(above_ceiling);
+            stats.decode_tokens_max = stats.decode_tokens_max.max(step.work.tokens);
+        }
+        stats.relaxed_steps += u64::from(step.dispatch.relaxed);
+        if let Some(cause) = step.dispatch.cause {
+            *stats.fallbacks.entry(cause).or_default() += 1;
+            return;
+        }
+        let eager = self.cost.price_eager(&step.work).period(self.cost.overlap, self.asynchronous);
+        let replay = step.cost.period(self.cost.overlap, self.asynchronous);
+        let saved_ns = eager.0 as i64 - replay.0 as i64;
+        let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
+        let tally = stats
+            .rungs
+            .entry(step.dispatch.descriptor)
+            .or_insert_with(|| RungTally { first_step: step.step, ..RungTally::default() });
+        tally.steps += 1;
+        tally.exact_steps += u64::from(padded_rows == 0);
+        tally.real_rows += u64::from(step.work.tokens);
+        tally.padded_rows += u64::from(padded_rows);
+        tally.saved_ns += saved_ns;
+        stats.losing_steps += u64::from(saved_ns < 0);
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn finish(self) -> RungStats {
+        self.stats
+    }
+}
+
+impl RungStats {
+    /// All graph steps together.
+    #[must_use]
+    pub fn total(&self) -> RungTally {
+        self.rungs.values().fold(RungTally::default(), |sum, tally| RungTally {
+            steps: sum.steps + tally.steps,
+            exact_steps: sum.exact_steps + tally.exact_steps,
+            real_rows: sum.real_rows + tally.real_rows,
+            padded_rows: sum.padded_rows + tally.padded_rows,
+            saved_ns: sum.saved_ns + tally.saved_ns,
+            first_step: 0,
+        })
+    }
+
+    /// Steps without a graph.
+    #[must_use]
+    pub fn fallback_steps(&self) -> u64 {
+        self.fallbacks.values().sum()
+    }
+
+    /// Graph steps of one mode.
+    #[must_use]
+    pub fn steps_in_mode(&self, mode: RuntimeMode) -> u64 {
+        self.rungs.iter().filter(|(descriptor, _)| descriptor.mode == mode).map(|(_, tally)| tally.steps).sum()
+    }
+
+    /// Share of graph steps that padded nothing; `None` without graph steps.
+    #[must_use]
+    pub fn exact_hit_rate(&self) -> Option<f64> {
+        let total = self.total();
+        ratio(total.exact_steps, total.steps)
+    }
+
+    /// Padded rows over real rows, graph steps only; `None` without graph steps.
+    #[must_use]
+    pub fn padding_ratio(&self) -> Option<f64> {
+        let total = self.total();
+        ratio(total.padded_rows, total.real_rows)
+    }
+
+    /// Padded rows over rows run, graph steps only; `None` without graph steps.
+    #[must_use]
+    pub fn waste_share(&self) -> Option<f64> {
+        let total = self.total();
+        ratio(total.padded_rows, total.padded_rows + total.real_rows)
+    }
+
+    /// Share of all steps that ran without a graph; `None` without steps.
+    #[must_use]
+    pub fn fallback_rate(&self) -> Option<f64> {
+        let fallbacks = self.fallback_steps();
+        ratio(fallbacks, fallbacks + self.total().steps)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,71 @@
+//! What happened.
+
+use crate::cost::{StepCost, StepWork};
+use crate::engine::shape::Dispatch;
+use crate::engine::vllm::scheduler::{Refusal, RequestId, Slot, StepOutcome, StepPlan};
+use crate::server::timeline::StepSpan;
+use crate::time::SimTime;
+use crate::traffic::Request;
+
+/// One fact of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A request joined the waiting queue.
+    RequestArrived {
+        /// When it was sent.
+        at: SimTime,
+        /// Its number, in order of arrival.
+        id: RequestId,
+        /// Its index among the live requests.
+        slot: Slot,
+        /// Its lengths.
+        request: Request,
+    },
+    /// The engine refused a request.
+    RequestRefused {
+        /// When it was sent.
+        at: SimTime,
+        /// Its number, in order of arrival.
+        id: RequestId,
+        /// Its lengths.
+        request: Request,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A step with tokens was scheduled, dispatched and priced.
+    StepScheduled(&'a StepScheduled<'a>),
+    /// The output of a step was applied.
+    StepApplied {
+        /// When.
+        at: SimTime,
+        /// The step's number.
+        step: u64,
+        /// Who received what.
+        outcome: &'a StepOutcome,
+    },
+}
+
+/// A step as scheduled.
+#[derive(Clone, Copy, Debug)]
+pub struct StepScheduled<'a> {
+    /// Its number, from zero, among the steps with tokens.
+    pub step: u64,
+    /// Who runs what, and who was preempted.
+    pub plan: &'a StepPlan,
+    /// The same as the cost formulas see it.
+    pub work: StepWork,
+    /// The graph that runs, or why none.
+    pub dispatch: Dispatch,
+    /// Its price.
+    pub cost: StepCost,
+    /// Where it lies in time.
+    pub span: StepSpan,
+    /// Running requests after scheduling.
+    pub running: u32,
+    /// Waiting requests after scheduling.
+    pub waiting: u32,
+    /// Free KV blocks after scheduling.
+    pub free_blocks: u32,
+    /// KV blocks of the pool.
+    pub usable_blocks: u32,
+}
