@@ -1,0 +1,90 @@
+//! What can go wrong between a traffic description and its requests.
+
+use std::io;
+
+use miette::Diagnostic;
+
+/// A traffic source that cannot give requests. Every message names the file, and the line where there is one.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum TrafficError {
+    /// The file cannot be opened.
+    #[error("cannot open the trace {file}")]
+    #[diagnostic(help("the path is taken relative to the folder of the scenario; check its spelling and permissions"))]
+    Open {
+        /// The file.
+        file: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Reading failed part of the way through.
+    #[error("cannot read {file} after line {line}")]
+    Read {
+        /// The file.
+        file: String,
+        /// The last line read.
+        line: u64,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The first line does not name the columns that are needed.
+    #[error("{file}:1: {problem}")]
+    Header {
+        /// The file.
+        file: String,
+        /// What is missing.
+        problem: String,
+        /// What to do.
+        #[help]
+        help: String,
+    },
+    /// A row cannot be used.
+    #[error("{file}:{line}: {column}: {problem}\n  in {text}")]
+    #[diagnostic(help("mend the row, or set `bad_rows = \"skip\"` to leave such rows out and count them"))]
+    BadRow {
+        /// The file.
+        file: String,
+        /// Line number, from 1.
+        line: u64,
+        /// The column, or `row`.
+        column: String,
+        /// What was expected.
+        problem: String,
+        /// The row, shortened.
+        text: String,
+    },
+    /// A row is earlier than the one before.
+    #[error("{file}:{line}: this row arrives {earlier_by_s} s before the row above it")]
+    #[diagnostic(help("sort the file by time, or set `unsorted = \"sort\"` (which holds the whole trace in memory)"))]
+    Unsorted {
+        /// The file.
+        file: String,
+        /// Line number, from 1.
+        line: u64,
+        /// By how much, in seconds.
+        earlier_by_s: f64,
+    },
+    /// No usable row.
+    #[error("{file} holds no requests ({skipped} rows were skipped)")]
+    #[diagnostic(help("a header line and at least one row are needed"))]
+    Empty {
+        /// The file.
+        file: String,
+        /// Rows left out as bad.
+        skipped: u64,
+    },
+    /// More requests asked for than the trace has rows.
+    #[error("{file} holds {rows} rows, fewer than the requests asked for")]
+    #[diagnostic(help("lower `requests`, or set `repeat = true` under [traffic.lengths.trace]"))]
+    LengthsEnd {
+        /// The file.
+        file: String,
+        /// Usable rows.
+        rows: u64,
+    },
+    /// Traffic that is a histogram of step shapes has no requests.
+    #[error("this traffic is a histogram of step shapes and has no requests to send")]
+    #[diagnostic(help("use `sim price`, or describe [traffic.arrivals] and [traffic.lengths]"))]
+    StepsOnly,
+}
