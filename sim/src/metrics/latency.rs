@@ -1,9 +1,11 @@
 //! Latency of requests: time to first token, per output token, between tokens, end to end.
 
+use super::attainment::Attainment;
+use super::cut::Cut;
 use super::distribution::{Distribution, Spread};
-use super::slo::{Attainment, Slo};
 use crate::engine::vllm::scheduler::{Delivered, RequestId};
 use crate::observe::Event;
+use crate::scenario::Slo;
 use crate::time::{SimDuration, SimTime};
 use crate::traffic::Request;
 
@@ -103,11 +105,11 @@ impl Live {
     }
 }
 
-/// Collects the latencies of the requests sent from a given time on.
+/// Collects the latencies of the requests after the warm-up cut.
 #[derive(Debug)]
 pub struct LatencyRecorder {
     slo: Slo,
-    from: SimTime,
+    cut: Cut,
     clock: RequestClock,
     ttft: Distribution,
     tpot: Distribution,
@@ -148,12 +150,12 @@ pub struct Latency {
 }
 
 impl LatencyRecorder {
-    /// Judges requests sent at `from` or later by `slo`.
+    /// Judges requests by `slo`, those before the cut left out.
     #[must_use]
-    pub fn new(slo: Slo, from: SimTime) -> Self {
+    pub fn new(slo: Slo, cut: Cut) -> Self {
         Self {
             slo,
-            from,
+            cut,
             clock: RequestClock::default(),
             ttft: Distribution::default(),
             tpot: Distribution::default(),
@@ -163,15 +165,21 @@ impl LatencyRecorder {
             refused: 0,
             prompt_tokens: 0,
             output_tokens: 0,
-            last_output: from,
+            last_output: SimTime::ZERO,
         }
     }
 
     /// Takes note of arrivals, refusals and deliveries.
     pub fn record(&mut self, event: &Event<'_>) {
         match event {
-            Event::RequestArrived { slot, request, .. } => self.clock.arrived(slot.0 as usize, request),
-            Event::RequestRefused { at, .. } => self.refused += u64::from(*at >= self.from),
+            Event::RequestArrived { at, id, slot, request } => {
+                self.cut.request_sent(*id, *at);
+                self.clock.arrived(slot.0 as usize, request);
+            }
+            Event::RequestRefused { at, id, .. } => {
+                self.cut.request_sent(*id, *at);
+                self.refused += u64::from(self.cut.keeps(*at));
+            }
             Event::StepApplied { at, outcome, .. } => {
                 for delivered in &outcome.delivered {
                     self.deliver(*at, delivered);
@@ -181,8 +189,14 @@ impl LatencyRecorder {
         }
     }
 
+    /// Where the figures start.
+    #[must_use]
+    pub fn cut(&self) -> Cut {
+        self.cut
+    }
+
     fn deliver(&mut self, at: SimTime, delivered: &Delivered) {
-        let counts = self.clock.arrival(delivered.slot.0 as usize) >= self.from;
+        let counts = self.cut.keeps(self.clock.arrival(delivered.slot.0 as usize));
         let (gap, finished) = self.clock.delivered(at, delivered);
         if !counts {
             return;
@@ -210,9 +224,10 @@ impl LatencyRecorder {
     /// The figures.
     #[must_use]
     pub fn finish(self) -> Latency {
+        let from = self.cut.from().unwrap_or(self.last_output);
         Latency {
             slo: self.slo,
-            duration_s: self.last_output.since(self.from).as_s(),
+            duration_s: self.last_output.since(from.min(self.last_output)).as_s(),
             completed: self.ttft.count(),
             refused: self.refused,
             prompt_tokens: self.prompt_tokens,
@@ -230,7 +245,7 @@ impl Latency {
     /// Finished requests that met every objective, per second; `None` without an objective.
     #[must_use]
     pub fn request_goodput(&self) -> Option<f64> {
-        self.slo.is_set().then(|| self.per_second(self.attainment.all))
+        (self.slo != Slo::default()).then(|| self.per_second(self.attainment.all))
     }
 
     /// Finished requests per second.

@@ -3,28 +3,29 @@
 //! Names and definitions are those of `vllm bench serve`. A warm-up cut leaves out requests that were sent, and steps
 //! that were scheduled, before it.
 
+pub mod attainment;
+pub mod cut;
 pub mod distribution;
 pub mod latency;
 pub mod rungs;
-pub mod slo;
 pub mod steps;
 
 use std::io;
 
+pub use attainment::Attainment;
+pub use cut::Cut;
 pub use distribution::{Distribution, Spread};
 pub use latency::{Latency, LatencyRecorder};
 pub use rungs::{RungRecorder, RungStats};
-pub use slo::{Attainment, Slo};
 pub use steps::{StepRecorder, StepTotals};
 
 use crate::cost::CostModel;
 use crate::observe::{Event, Observer};
-use crate::time::SimTime;
+use crate::scenario::{Slo, WarmUp};
 
 /// All metrics of one run, collected as it happens.
 #[derive(Debug)]
 pub struct Metrics<'a> {
-    from: SimTime,
     latency: LatencyRecorder,
     rungs: RungRecorder<'a>,
     steps: StepRecorder,
@@ -42,12 +43,11 @@ pub struct Summary {
 }
 
 impl<'a> Metrics<'a> {
-    /// Metrics of everything from `from` on; `asynchronous` is the engine's scheduling, which decides what a replay saves.
+    /// Metrics of everything after the warm-up; `asynchronous` is the engine's scheduling, which decides what a replay saves.
     #[must_use]
-    pub fn new(slo: Slo, from: SimTime, cost: &'a CostModel, asynchronous: bool) -> Self {
+    pub fn new(slo: Slo, warm_up: WarmUp, cost: &'a CostModel, asynchronous: bool) -> Self {
         Self {
-            from,
-            latency: LatencyRecorder::new(slo, from),
+            latency: LatencyRecorder::new(slo, Cut::new(warm_up)),
             rungs: RungRecorder::new(cost, asynchronous),
             steps: StepRecorder::default(),
         }
@@ -62,14 +62,13 @@ impl<'a> Metrics<'a> {
 
 impl Observer for Metrics<'_> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
-        match event {
-            Event::StepScheduled(step) if step.span.scheduled >= self.from => {
-                self.rungs.record(step);
-                self.steps.record(step);
-            }
-            _ => {}
-        }
         self.latency.record(event);
+        if let Event::StepScheduled(step) = event
+            && self.latency.cut().keeps(step.span.scheduled)
+        {
+            self.rungs.record(step);
+            self.steps.record(step);
+        }
         Ok(())
     }
 }

@@ -1,0 +1,69 @@
+//! The warm-up cut: where the figures of a run start.
+
+use crate::engine::vllm::scheduler::RequestId;
+use crate::scenario::WarmUp;
+use crate::time::SimTime;
+
+/// Keeps what happened from the cut on. A cut by requests falls on the arrival of the first request that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    warm_up: WarmUp,
+    from: Option<SimTime>,
+}
+
+impl Cut {
+    /// The cut that a scenario asks for.
+    #[must_use]
+    pub fn new(warm_up: WarmUp) -> Self {
+        let from = match warm_up {
+            WarmUp::None => Some(SimTime::ZERO),
+            WarmUp::Time(span) => Some(SimTime::ZERO + span),
+            WarmUp::Requests(_) => None,
+        };
+        Self { warm_up, from }
+    }
+
+    /// A request was sent: the cut may fall on it.
+    pub fn request_sent(&mut self, id: RequestId, at: SimTime) {
+        if let (WarmUp::Requests(count), None) = (self.warm_up, self.from)
+            && u64::from(id.0) >= count
+        {
+            self.from = Some(at);
+        }
+    }
+
+    /// Whether something that began at `at` counts.
+    #[must_use]
+    pub fn keeps(&self, at: SimTime) -> bool {
+        self.from.is_some_and(|from| at >= from)
+    }
+
+    /// Where the cut fell; `None` as long as no request counts.
+    #[must_use]
+    pub fn from(&self) -> Option<SimTime> {
+        self.from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SimDuration;
+
+    #[test]
+    fn a_cut_by_time_is_inclusive() {
+        let cut = Cut::new(WarmUp::Time(SimDuration(10)));
+        assert!(!cut.keeps(SimTime(9)));
+        assert!(cut.keeps(SimTime(10)));
+    }
+
+    #[test]
+    fn a_cut_by_requests_falls_on_the_first_that_counts() {
+        let mut cut = Cut::new(WarmUp::Requests(2));
+        cut.request_sent(RequestId(1), SimTime(5));
+        assert!(!cut.keeps(SimTime(5)));
+        cut.request_sent(RequestId(2), SimTime(7));
+        cut.request_sent(RequestId(3), SimTime(9));
+        assert_eq!(cut.from(), Some(SimTime(7)));
+    }
+}

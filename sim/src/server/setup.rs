@@ -1,0 +1,89 @@
+//! A candidate made ready: its graphs, its costs, its memory, its start-up.
+
+use calibrate::profile::Profile;
+
+use crate::cost::memory::{GraphMemory, KvPool, NoKvMemory};
+use crate::cost::startup::Startup;
+use crate::cost::{CostModel, EngineSide, Execution};
+use crate::engine::vllm::error::EngineError;
+use crate::engine::vllm::memory::PoolTooSmall;
+use crate::engine::vllm::options::{GraphOptions, VllmOptions};
+use crate::engine::vllm::plan::GraphPlan;
+use crate::engine::vllm::scheduler::Scheduler;
+
+/// Everything that is decided before the first request: one server with one candidate's graphs.
+#[derive(Debug)]
+pub struct Setup {
+    /// The options, the candidate's graph options in place.
+    pub options: VllmOptions,
+    /// What is captured, and how steps are dispatched.
+    pub graphs: GraphPlan,
+    /// What steps cost.
+    pub cost: CostModel,
+    /// What the graphs hold on the device.
+    pub graph_memory: GraphMemory,
+    /// What is left for the KV pool.
+    pub kv_pool: KvPool,
+    /// Tokens by which the graphs shrank the KV pool.
+    pub kv_tokens_lost: u64,
+    /// Seconds to the first request.
+    pub startup: Startup,
+}
+
+/// Why a server would not start with a candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The engine refuses the options.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// No memory for the KV pool.
+    #[error(transparent)]
+    NoKvMemory(#[from] NoKvMemory),
+    /// The KV pool cannot hold one request of the longest length.
+    #[error(transparent)]
+    PoolTooSmall(#[from] PoolTooSmall),
+}
+
+impl Setup {
+    /// Starts `server` with the graph options of one candidate, in the engine's order: graphs are chosen, the KV pool is
+    /// sized from what they leave, and the pool must hold one longest request.
+    ///
+    /// # Errors
+    /// Where the engine would refuse to start.
+    pub fn prepare(server: &VllmOptions, graphs: &GraphOptions, profile: &Profile) -> Result<Self, SetupError> {
+        let options = VllmOptions { graphs: graphs.clone(), ..server.clone() };
+        let plan = GraphPlan::build(&options)?;
+        let descriptors = plan.capture_order();
+        let graph_memory = GraphMemory::of(profile, descriptors);
+        let scheduler = &options.scheduler;
+        let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
+        let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
+        crate::engine::vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
+        let eager = plan.eager_execution();
+        let startup = Startup::of(profile, descriptors, eager == Execution::CompiledEager);
+        let cost = CostModel::new(
+            profile,
+            &EngineSide {
+                eager,
+                attention_layers: profile.identity.model.attention_layers(),
+                rows_max: scheduler.max_num_batched_tokens,
+                requests_max: scheduler.max_num_seqs,
+            },
+        );
+        Ok(Self {
+            graph_memory,
+            kv_pool,
+            kv_tokens_lost: without_graphs.tokens() - kv_pool.tokens(),
+            startup,
+            cost,
+            graphs: plan,
+            options,
+        })
+    }
+
+    /// A fresh scheduler over this setup's KV pool.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
+        Scheduler::new(self.options.version, &self.options.scheduler, self.kv_pool.num_gpu_blocks)
+    }
+}
