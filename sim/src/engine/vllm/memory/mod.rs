@@ -1,0 +1,7 @@
+//! KV memory of one server: the pool of blocks, and whether it is large enough for the server to start.
+
+mod pool;
+mod startup;
+
+pub use pool::{BlockPool, Held};
+pub use startup::{PoolTooSmall, check_pool};

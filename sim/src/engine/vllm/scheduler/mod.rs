@@ -1,0 +1,189 @@
+//! vLLM's V1 scheduler, step by step (specification section 11).
+//!
+//! This is the plain walk: every step looks at every running request, as the engine does. Priority policy, prefix
+//! cache and speculative decoding are not simulated yet.
+//!
+//! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
+//! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
+
+mod cadence;
+mod output;
+mod plan;
+mod refusal;
+mod request;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+pub use plan::{Chunk, Delivered, Preempted, Scheduled, StepOutcome, StepPlan};
+pub use refusal::Refusal;
+pub use request::{NewRequest, RequestId, Slot};
+
+use super::memory::BlockPool;
+use super::options::{SchedulerOptions, Version};
+use cadence::PrefillCadence;
+use request::{Request, Slab};
+
+/// One engine's scheduler: its waiting queue, its running list and its KV blocks.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    rules: Rules,
+    requests: Slab,
+    /// Not admitted, or preempted; the head goes first.
+    waiting: VecDeque<Slot>,
+    /// Admitted, in order of admission: scheduled from the front, preempted from the back.
+    running: Vec<Slot>,
+    /// Waiting requests passed over by the current step; empty between steps.
+    aside: Vec<Slot>,
+    pool: BlockPool,
+    cadence: PrefillCadence,
+    preemptions: u64,
+    /// A request has finished since the last step was scheduled; the next one, perhaps empty, reports it.
+    finish_unreported: bool,
+}
+
+/// The options in the form in which the steps read them.
+#[derive(Clone, Debug)]
+struct Rules {
+    token_budget: u32,
+    max_num_batched_tokens: u32,
+    max_running: usize,
+    max_model_len: u32,
+    chunked_prefill: bool,
+    asynchronous: bool,
+    long_prefill_threshold: u32,
+    long_prefill_adaptive: bool,
+    reserve_full_prompt: bool,
+    watermark_blocks: u32,
+}
+
+impl Scheduler {
+    /// An idle scheduler over `num_gpu_blocks` KV blocks, the null block included.
+    ///
+    /// The options are those of an engine that starts: the pool passes [`check_pool`](super::memory::check_pool),
+    /// every size is at least 1, and without chunked prefill the token budget is at least `max_model_len`.
+    #[must_use]
+    pub fn new(version: Version, options: &SchedulerOptions, num_gpu_blocks: u32) -> Self {
+        let interval = match version {
+            // 0.31.0 uses the interval only to balance data-parallel ranks, and this is one rank.
+            Version::V0_31_0 => 1,
+            Version::V0_33_0 => options.prefill_schedule_interval,
+        };
+        Self {
+            rules: Rules::new(options, num_gpu_blocks),
+            requests: Slab::default(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            aside: Vec::new(),
+            pool: BlockPool::new(num_gpu_blocks, options.block_size),
+            cadence: PrefillCadence::new(interval),
+            preemptions: 0,
+            finish_unreported: false,
+        }
+    }
+
+    /// Whether the engine takes a prompt of this length.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for an empty prompt and for one that leaves no room for an output token.
+    pub fn fits(&self, prompt_tokens: u32) -> Result<(), Refusal> {
+        refusal::check(prompt_tokens, self.rules.max_model_len)
+    }
+
+    /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.
+    pub fn add(&mut self, request: NewRequest) -> Slot {
+        debug_assert_eq!(self.fits(request.prompt_tokens), Ok(()), "refused requests are not added");
+        let slot = self.requests.insert(Request::new(request, self.rules.max_model_len));
+        self.waiting.push_back(slot);
+        slot
+    }
+
+    /// Some request is unfinished, or one has finished and no step has reported it yet.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.finish_unreported || !self.running.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Requests in the running list.
+    #[must_use]
+    pub fn running(&self) -> u32 {
+        self.running.len() as u32
+    }
+
+    /// Requests in the waiting queue, preempted ones included.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.waiting.len() as u32
+    }
+
+    /// KV blocks that no request holds.
+    #[must_use]
+    pub fn free_blocks(&self) -> u32 {
+        self.pool.free()
+    }
+
+    /// KV blocks that requests can hold: the pool without its null block.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        self.pool.usable()
+    }
+
+    /// KV blocks that an admission leaves free while others run.
+    #[must_use]
+    pub fn watermark_blocks(&self) -> u32 {
+        self.rules.watermark_blocks
+    }
+
+    /// Most tokens of a step.
+    #[must_use]
+    pub fn token_budget(&self) -> u32 {
+        self.rules.token_budget
+    }
+
+    /// Preemptions so far.
+    #[must_use]
+    pub fn preemptions(&self) -> u64 {
+        self.preemptions
+    }
+
+    /// Steps in flight that the engine's loop allows: 2 with asynchronous scheduling, otherwise 1.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        if self.rules.asynchronous { 2 } else { 1 }
+    }
+}
+
+impl Rules {
+    fn new(options: &SchedulerOptions, num_gpu_blocks: u32) -> Self {
+        let max_num_batched_tokens = options.max_num_batched_tokens;
+        Self {
+            // Both the scheduled-token budget and the input budget bind; without draft slots both fall by the same.
+            token_budget: options.max_num_scheduled_tokens.unwrap_or(u32::MAX).min(max_num_batched_tokens),
+            max_num_batched_tokens,
+            max_running: options.max_num_active_seqs.unwrap_or(options.max_num_seqs) as usize,
+            max_model_len: options.max_model_len,
+            chunked_prefill: options.enable_chunked_prefill,
+            asynchronous: options.async_scheduling,
+            long_prefill_threshold: options.long_prefill_token_threshold,
+            long_prefill_adaptive: options.long_prefill_token_threshold_adaptive,
+            reserve_full_prompt: options.scheduler_reserve_full_isl,
+            // A share of the whole pool, the null block included.
+            watermark_blocks: (options.watermark * f64::from(num_gpu_blocks)) as u32,
+        }
+    }
+
+    /// The most tokens that one request may get in a step with `requests` running and waiting ones. A lone request
+    /// starves nobody, so no cap applies; the adaptive form never cuts below an even share of the input budget.
+    fn chunk_cap(&self, requests: usize) -> u32 {
+        match self.long_prefill_threshold {
+            0 => u32::MAX,
+            _ if requests <= 1 => u32::MAX,
+            threshold if self.long_prefill_adaptive => {
+                threshold.max((self.max_num_batched_tokens as usize / requests) as u32)
+            }
+            threshold => threshold,
+        }
+    }
+}

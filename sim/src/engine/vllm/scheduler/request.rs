@@ -1,0 +1,128 @@
+//! Requests: what the caller adds, and what the scheduler keeps of each live one.
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+use crate::engine::vllm::memory::Held;
+
+/// A request's number in order of arrival; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+/// A live request's place in dense tables; free for the next request as soon as this one has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// A request as it reaches the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRequest {
+    /// Its number in order of arrival.
+    pub id: RequestId,
+    /// Prompt length in tokens: one that [`fits`](super::Scheduler::fits).
+    pub prompt_tokens: u32,
+    /// Tokens it generates if `max_model_len` does not cut it. The engine samples before it counts: 0 acts as 1.
+    pub output_tokens: u32,
+}
+
+/// The state of one live request (specification section 11). All lengths in tokens.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) id: RequestId,
+    pub(super) prompt: u32,
+    /// Tokens whose values the scheduler knows: prompt and delivered output (`P + out`).
+    pub(super) known: u32,
+    /// The value of `known` at which the request finishes.
+    pub(super) limit: u32,
+    /// Tokens whose keys and values are computed once every step in flight has run (`comp`).
+    pub(super) computed: u32,
+    /// Output tokens that steps in flight will produce; asynchronous stepping only (`ph`).
+    pub(super) placeholders: u32,
+    /// Tokens scheduled in steps whose output has not been applied (`fly`).
+    pub(super) in_flight: u32,
+    /// Those of `in_flight` that were scheduled before the last preemption.
+    pub(super) stale: u32,
+    /// `known` when the request was last admitted: it is prefilling, for runner V2, until so many are computed.
+    pub(super) prefill_tokens: u32,
+    pub(super) held: Held,
+    /// When last scheduled, some known token was left to compute.
+    pub(super) mid_prefill: bool,
+}
+
+impl Request {
+    pub(super) fn new(request: NewRequest, max_model_len: u32) -> Self {
+        let prompt = request.prompt_tokens;
+        Self {
+            id: request.id,
+            prompt,
+            known: prompt,
+            limit: prompt.saturating_add(request.output_tokens.max(1)).min(max_model_len),
+            computed: 0,
+            placeholders: 0,
+            in_flight: 0,
+            stale: 0,
+            prefill_tokens: prompt,
+            held: Held::default(),
+            mid_prefill: false,
+        }
+    }
+
+    /// Tokens left to compute, one for each output token that a step in flight will produce included.
+    pub(super) fn left_to_compute(&self) -> u32 {
+        self.known + self.placeholders - self.computed
+    }
+
+    /// The steps in flight surely finish this request, so another would be wasted. Before each placeholder's step
+    /// one token had been sampled already, hence the two.
+    pub(super) fn finishes_in_flight(&self) -> bool {
+        self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.limit
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.known >= self.limit
+    }
+}
+
+/// Live requests by slot. Vacated slots are reused, so that memory follows the most requests ever live at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slab {
+    requests: Vec<Request>,
+    vacant: Vec<Slot>,
+}
+
+impl Slab {
+    pub(super) fn insert(&mut self, request: Request) -> Slot {
+        if let Some(slot) = self.vacant.pop() {
+            self[slot] = request;
+            return slot;
+        }
+        let slot = Slot(u32::try_from(self.requests.len()).expect("request numbers are 32 bits wide, so slots are"));
+        self.requests.push(request);
+        slot
+    }
+
+    /// Leaves the finished request readable until its slot is taken again.
+    pub(super) fn vacate(&mut self, slot: Slot) {
+        self.vacant.push(slot);
+    }
+}
+
+impl Index<Slot> for Slab {
+    type Output = Request;
+    #[inline]
+    fn index(&self, slot: Slot) -> &Request {
+        &self.requests[slot.0 as usize]
+    }
+}
+
+impl IndexMut<Slot> for Slab {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Request {
+        &mut self.requests[slot.0 as usize]
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

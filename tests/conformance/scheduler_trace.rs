@@ -1,0 +1,254 @@
+//! `scheduler_trace.jsonl`: the real scheduler, step by step.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sim::engine::shape::StepShape;
+use sim::engine::vllm::options::{SchedulerOptions, Version};
+use sim::engine::vllm::scheduler::{NewRequest, RequestId, Scheduler, StepOutcome, StepPlan};
+
+/// No trace lasts longer; a scheduler that hangs fails instead.
+const MOST_ITERATIONS: u32 = 1_000_000;
+
+#[derive(Deserialize)]
+struct Trace {
+    config: Config,
+    input: Input,
+    expected: Expected,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    name: String,
+    vllm: Version,
+    max_num_seqs: u32,
+    max_num_batched_tokens: u32,
+    max_num_active_seqs: Option<u32>,
+    max_model_len: u32,
+    block_size: u32,
+    num_gpu_blocks: u32,
+    enable_chunked_prefill: bool,
+    async_scheduling: bool,
+    long_prefill_token_threshold: u32,
+    long_prefill_token_threshold_adaptive: bool,
+    prefill_schedule_interval: u32,
+    scheduler_reserve_full_isl: bool,
+    watermark: f64,
+    policy: String,
+    enable_prefix_caching: bool,
+    num_speculative_tokens: u32,
+    max_num_scheduled_tokens: Option<u32>,
+    resolved: Resolved,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Resolved {
+    max_num_scheduled_tokens: u32,
+    usable_blocks: u32,
+    watermark_blocks: u32,
+    max_concurrent_batches: u32,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    requests: Vec<Request>,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    prompt_len: u32,
+    output_len: u32,
+    arrival: u32,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    num_preemptions: u64,
+    num_steps: usize,
+    steps: Vec<Value>,
+}
+
+/// The features of a trace that are not simulated yet.
+fn not_simulated_yet(config: &Config) -> Option<&'static str> {
+    if config.num_speculative_tokens > 0 {
+        Some("drafts")
+    } else if config.policy != "fcfs" {
+        Some("priority")
+    } else if config.enable_prefix_caching {
+        Some("prefix cache")
+    } else {
+        None
+    }
+}
+
+fn options(config: &Config) -> SchedulerOptions {
+    SchedulerOptions {
+        max_num_seqs: config.max_num_seqs,
+        max_num_batched_tokens: config.max_num_batched_tokens,
+        max_num_scheduled_tokens: config.max_num_scheduled_tokens,
+        max_num_active_seqs: config.max_num_active_seqs,
+        max_model_len: config.max_model_len,
+        block_size: config.block_size,
+        enable_chunked_prefill: config.enable_chunked_prefill,
+        async_scheduling: config.async_scheduling,
+        long_prefill_token_threshold: config.long_prefill_token_threshold,
+        long_prefill_token_threshold_adaptive: config.long_prefill_token_threshold_adaptive,
+        prefill_schedule_interval: config.prefill_schedule_interval,
+        scheduler_reserve_full_isl: config.scheduler_reserve_full_isl,
+        watermark: config.watermark,
+    }
+}
+
+/// What each runner dispatches a step to, in the form of the trace: `(v1, v2)`.
+///
+/// `None` until the dispatchers are compared here; the two fields are then left out of the comparison.
+fn dispatched(_config: &Value, _shape: &StepShape) -> Option<(Value, Value)> {
+    None
+}
+
+/// A trace as the simulated scheduler runs it.
+struct Replay {
+    steps: Vec<Value>,
+    preemptions: u64,
+    resolved: Resolved,
+}
+
+/// Runs the trace's driver: see the golden README, scheduler_trace.
+fn replay(trace: &Trace, config: &Value) -> Result<Replay, String> {
+    let mut scheduler = Scheduler::new(trace.config.vllm, &options(&trace.config), trace.config.num_gpu_blocks);
+    let resolved = Resolved {
+        max_num_scheduled_tokens: scheduler.token_budget(),
+        usable_blocks: scheduler.usable_blocks(),
+        watermark_blocks: scheduler.watermark_blocks(),
+        max_concurrent_batches: scheduler.depth(),
+    };
+    let mut arrivals: Vec<usize> = (0..trace.input.requests.len()).collect();
+    arrivals.sort_by_key(|&index| trace.input.requests[index].arrival);
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut steps = Vec::new();
+    let mut in_flight: VecDeque<(usize, StepPlan)> = VecDeque::new();
+    let mut outcome = StepOutcome::default();
+    for it in 0..MOST_ITERATIONS {
+        while let Some(index) = arrivals.next_if(|&index| trace.input.requests[index].arrival <= it) {
+            let request = &trace.input.requests[index];
+            scheduler.fits(request.prompt_len).map_err(|refusal| format!("request {index}: {refusal}"))?;
+            scheduler.add(NewRequest {
+                id: RequestId(index as u32),
+                prompt_tokens: request.prompt_len,
+                output_tokens: request.output_len,
+            });
+        }
+        if scheduler.has_work() {
+            let mut plan = StepPlan::default();
+            scheduler.schedule(&mut plan);
+            let tokens = plan.shape.tokens;
+            steps.push(step_record(it, &scheduler, &plan, config));
+            in_flight.push_back((steps.len() - 1, plan));
+            if (in_flight.len() as u32) < scheduler.depth() && (tokens > 0 || scheduler.has_work()) {
+                continue;
+            }
+        }
+        if let Some((step, plan)) = in_flight.pop_front() {
+            scheduler.apply(&plan, &mut outcome);
+            let finished: Vec<u32> = outcome.delivered.iter().filter(|d| d.finished).map(|d| d.id.0).collect();
+            if !finished.is_empty() {
+                steps[step]["fin"] = json!(finished);
+            }
+        } else if arrivals.peek().is_none() {
+            return Ok(Replay { steps, preemptions: scheduler.preemptions(), resolved });
+        }
+    }
+    Err(format!("not done after {MOST_ITERATIONS} iterations"))
+}
+
+/// A scheduled step in the form of the trace.
+fn step_record(it: u32, scheduler: &Scheduler, plan: &StepPlan, config: &Value) -> Value {
+    let shape = &plan.shape;
+    let mut record = json!({
+        "it": it,
+        "sched": plan.entries.iter().map(|entry| [entry.id.0, entry.tokens]).collect::<Vec<_>>(),
+        "tok": shape.tokens,
+        "nreq": shape.requests,
+        "maxq": shape.max_query,
+        "uni": u32::from(shape.uniform_v1),
+        "run": scheduler.running(),
+        "wait": scheduler.waiting(),
+        "free": scheduler.free_blocks(),
+    });
+    if shape.tokens > 0 {
+        record["pf"] = json!(u32::from(shape.prefilling));
+        record["u2"] = json!(shape.uniform_v2);
+        if let Some((v1, v2)) = dispatched(config, shape) {
+            record["v1"] = v1;
+            record["v2"] = v2;
+        }
+    }
+    if !plan.preempted.is_empty() {
+        record["pre"] = json!(plan.preempted.iter().map(|preempted| preempted.id.0).collect::<Vec<_>>());
+    }
+    let chunks: Vec<u32> = plan.entries.iter().filter(|entry| !entry.samples).map(|entry| entry.id.0).collect();
+    if !chunks.is_empty() {
+        record["chunk"] = json!(chunks);
+    }
+    record
+}
+
+/// The first difference between the trace and its replay. Every field is compared, those that only one side has
+/// included (`late` therefore has to be absent).
+fn difference(trace: &Trace, replay: &Replay) -> Option<String> {
+    if replay.resolved != trace.config.resolved {
+        return Some(format!("resolved: {:?}, expected {:?}", replay.resolved, trace.config.resolved));
+    }
+    for (index, (ours, theirs)) in replay.steps.iter().zip(&trace.expected.steps).enumerate() {
+        let mut theirs = theirs.clone();
+        for field in ["v1", "v2"] {
+            if ours.get(field).is_none() && ours["tok"] != 0 {
+                theirs.as_object_mut().expect("a step is an object").remove(field);
+            }
+        }
+        if *ours != theirs {
+            return Some(format!("step {index}:\n  ours     {ours}\n  expected {theirs}"));
+        }
+    }
+    let totals = (replay.steps.len(), replay.preemptions);
+    let expected = (trace.expected.num_steps, trace.expected.num_preemptions);
+    (totals != expected || totals.0 != trace.expected.steps.len())
+        .then(|| format!("steps and preemptions {totals:?}, expected {expected:?}"))
+}
+
+#[test]
+fn scheduler_trace() {
+    let lines = super::vectors("vllm/scheduler_trace.jsonl");
+    let (mut matched, mut compared, mut steps) = (0, 0, 0);
+    let mut left = [("drafts", 0), ("priority", 0), ("prefix cache", 0)];
+    let mut failures = Vec::new();
+    for line in lines {
+        let config = line["config"].clone();
+        let trace: Trace = serde_json::from_value(line).expect("a trace of the golden format");
+        if let Some(feature) = not_simulated_yet(&trace.config) {
+            left.iter_mut().filter(|(name, _)| *name == feature).for_each(|(_, count)| *count += 1);
+            continue;
+        }
+        compared += 1;
+        let difference = match replay(&trace, &config) {
+            Ok(replay) => difference(&trace, &replay),
+            Err(error) => Some(error),
+        };
+        match difference {
+            None => {
+                matched += 1;
+                steps += trace.expected.num_steps;
+            }
+            Some(difference) => failures.push(format!("{}: {difference}", trace.config.name)),
+        }
+    }
+    let total_left: u32 = left.iter().map(|(_, count)| count).sum();
+    let by_feature: Vec<String> = left.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    println!(
+        "scheduler_trace.jsonl: {matched}/{compared} ({total_left} left: {}), {steps} steps",
+        by_feature.join(", ")
+    );
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(compared > 0, "no trace was compared");
+}
