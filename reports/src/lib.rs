@@ -1,1 +1,59 @@
-//! Records and writers.
+//! The records of Rungwise's results and the writers that show them.
+//!
+//! A command fills one of four reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`ExplainReport`]) and hands
+//! it to a writer; long runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names
+//! are the public names of the JSON, JSONL and CSV output: `SCHEMA.md` of this crate lists every one.
+//!
+//! ```text
+//! RunReport ─┬─► text::run      tables, candidates side by side
+//!            ├─► json::write    pretty JSON, keys in the order of the fields
+//!            └─► rows::run      CSV, one row a candidate
+//! StepRecord ──► StepLog        steps.jsonl        RequestRecord ──► RequestLog   requests.csv
+//! ```
+//!
+//! The crate knows none of the simulator's types: records hold strings, numbers and options, so that a report written
+//! by one version can be read and shown by another. Writers return the I/O error of the sink unchanged, so a caller
+//! can tell a closed pipe from a full disk; [`AtomicFile`] is for results that must appear whole or not at all.
+
+mod atomic;
+mod cost;
+mod descriptor;
+mod engine;
+mod explain;
+mod figure;
+mod figures;
+pub mod json;
+mod ladder;
+mod pairs;
+mod price;
+mod profile;
+mod requests;
+pub mod rows;
+mod run;
+mod seeds;
+mod steps;
+
+mod warning;
+
+pub use atomic::{AtomicFile, OutputError};
+pub use cost::CostTerms;
+pub use descriptor::DescriptorRecord;
+pub use engine::EngineReport;
+pub use explain::{Alternative, Choice, ExplainReport, RuleCheck, StepShapeReport};
+pub use figure::{Figure, Interval};
+pub use figures::{Better, FIGURES, FigureGroup, FigureSpec};
+pub use ladder::{LadderCandidate, LadderCounts, LadderReport, PaddedSpan};
+pub use pairs::{Difference, PairReport, Verdict};
+pub use price::{PriceCandidate, PriceReport, PriceRung, Saving, StepTimes};
+pub use profile::{GroupReport, ProfileReport};
+pub use requests::{RequestLog, RequestRecord};
+pub use run::{
+    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, RunReport, RungReport, ScenarioReport,
+    SloAttainment, SloReport, Startup,
+};
+pub use seeds::SeedsError;
+pub use steps::{STEP_SCHEMA, StepHeader, StepLine, StepLog, StepRecord};
+pub use warning::Warning;
+
+/// A short name from a closed list (a mode, a cause): borrowed when the simulator writes it, owned when read back.
+pub type Name = std::borrow::Cow<'static, str>;

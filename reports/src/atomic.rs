@@ -1,0 +1,181 @@
+//! Files that appear whole or not at all.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+/// A result file that could not be written.
+#[derive(Debug, Error)]
+pub enum OutputError {
+    /// The folder or the file cannot be written.
+    #[error(
+        "cannot create {}: {source}; check that its folder exists and that you may write there, or choose another place",
+        path.display()
+    )]
+    Create {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Writing failed on the way; nothing was left behind.
+    #[error("cannot write {}: {source}; nothing was left there: free some space or choose another place", path.display())]
+    Write {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A file under a temporary name in its own folder, moved into place by [`AtomicFile::finish`].
+///
+/// Dropping it before that removes it, so an error or an interrupt leaves neither half a file nor a touched old one.
+#[derive(Debug)]
+pub struct AtomicFile {
+    path: PathBuf,
+    sink: BufWriter<NamedTempFile>,
+}
+
+impl AtomicFile {
+    /// Opens the temporary file beside `path`. A path that cannot be written fails here, before any long work.
+    ///
+    /// # Errors
+    /// [`OutputError::Create`] if the folder does not exist or is not writable, or if `path` is itself a folder.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
+        let path = path.into();
+        match open_beside(&path) {
+            Ok(file) => Ok(Self { path, sink: BufWriter::new(file) }),
+            Err(source) => Err(OutputError::Create { path, source }),
+        }
+    }
+
+    /// The path that the finished file will have.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Flushes to the disk and moves the file into place, over an older one if there is one.
+    ///
+    /// # Errors
+    /// [`OutputError::Write`]; the temporary file is removed and an older file stays as it was.
+    pub fn finish(self) -> Result<(), OutputError> {
+        let Self { path, sink } = self;
+        let moved = sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| {
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|failed| failed.error)?;
+            Ok(())
+        });
+        moved.map_err(|source| OutputError::Write { path, source })
+    }
+
+    /// Writes the whole file at once: `fill` writes the content, a failure of either leaves nothing.
+    ///
+    /// # Errors
+    /// [`OutputError`], with the error that `fill` returned as its source.
+    pub fn write(path: impl Into<PathBuf>, fill: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), OutputError> {
+        let mut file = Self::create(path)?;
+        match fill(&mut file) {
+            Ok(()) => file.finish(),
+            Err(source) => Err(OutputError::Write { path: file.path, source }),
+        }
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+fn open_beside(path: &Path) -> io::Result<NamedTempFile> {
+    if path.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+    }
+    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
+    // A bare file name has the parent "", which is the current folder.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix);
+    // Temporary files are private by default; a result is an ordinary file, subject to the umask.
+    #[cfg(unix)]
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    #[cfg(unix)]
+    builder.permissions(permissions);
+    builder.tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("the folder is ours");
+        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_finished_file_is_whole_and_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("run.json");
+        fs::write(&path, "old").expect("writable");
+        AtomicFile::write(&path, |file| file.write_all(b"new")).expect("writes");
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "new");
+        assert_eq!(names(folder.path()), ["run.json"]);
+    }
+
+    #[test]
+    fn a_failure_leaves_nothing_and_keeps_the_old_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("run.json");
+        let failed = AtomicFile::write(&path, |file| {
+            file.write_all(&vec![b'x'; 100_000])?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        let error = failed.expect_err("the disk was full");
+        assert!(matches!(&error, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull));
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+        assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+
+        fs::write(&path, "old").expect("writable");
+        let mut dropped = AtomicFile::create(&path).expect("creates");
+        dropped.write_all(b"half").expect("buffered");
+        drop(dropped);
+        assert_eq!(names(folder.path()), ["run.json"]);
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "old");
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_fails_before_the_work() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for path in [folder.path().join("missing/run.json"), folder.path().to_path_buf(), PathBuf::from("/")] {
+            let error = AtomicFile::create(&path).expect_err("not writable");
+            assert!(matches!(error, OutputError::Create { .. }), "{error}");
+            assert!(error.to_string().starts_with(&format!("cannot create {}", path.display())), "{error}");
+        }
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_result_is_an_ordinary_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mode = |name: &str| fs::metadata(folder.path().join(name)).expect("written").permissions().mode() & 0o777;
+        AtomicFile::write(folder.path().join("ours"), |file| file.write_all(b"x")).expect("writes");
+        fs::write(folder.path().join("plain"), "x").expect("writes");
+        assert_eq!(mode("ours"), mode("plain"));
+    }
+}

@@ -1,0 +1,26 @@
+//! The engine whose rules a result follows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Name;
+
+/// The engine and the options that decide ladders and schedules. Options keep the engine's own names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineReport {
+    /// `vllm` or `sglang`.
+    pub name: Name,
+    /// Version of the engine, for example `0.33.0`.
+    pub version: String,
+    /// Model runner: `v1` or `v2`.
+    pub runner: Name,
+    /// Most requests that run in one step, requests.
+    pub max_num_seqs: u64,
+    /// Most tokens that one step schedules, tokens.
+    pub max_num_batched_tokens: u64,
+    /// Longest request served, prompt and output together, tokens; null where no request is served.
+    pub max_model_len: Option<u64>,
+    /// What the attention backend can capture, for example `ALWAYS` or `UNIFORM_BATCH`.
+    pub attention_support: String,
+    /// Whether step k+1 is scheduled while step k runs; null where no step is scheduled.
+    pub async_scheduling: Option<bool>,
+}

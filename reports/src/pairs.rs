@@ -1,0 +1,83 @@
+//! Two candidates compared seed by seed on the same traffic.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Better, CandidateReport, FIGURES, FigureSpec, Interval};
+
+/// Paired differences between two candidates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairReport {
+    /// The candidate that is subtracted.
+    pub baseline: String,
+    /// The candidate compared with it.
+    pub candidate: String,
+    /// Candidate minus baseline by figure name. Figures undefined in some seed, and those without a better side, are
+    /// left out.
+    pub differences: BTreeMap<String, Difference>,
+}
+
+/// The difference in one figure: mean over the seeds of (candidate − baseline), with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Mean difference, in the figure's unit.
+    pub mean: f64,
+    /// Lower end of the interval, in the figure's unit.
+    pub low: f64,
+    /// Upper end of the interval, in the figure's unit.
+    pub high: f64,
+    /// What the interval allows one to say.
+    pub verdict: Verdict,
+}
+
+/// The verdict on one difference at 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The candidate is better than the baseline.
+    Better,
+    /// The candidate is worse than the baseline.
+    Worse,
+    /// Every seed gave the two exactly the same figure.
+    Equal,
+    /// The interval holds zero: these seeds do not tell the two apart.
+    NotDistinguishable,
+}
+
+impl PairReport {
+    /// Compares two candidates figure by figure; entry k of both slices is seed k, run on the same traffic.
+    /// With fewer than two seeds there is nothing to compare and `differences` stays empty.
+    #[must_use]
+    pub fn between(baseline: &[CandidateReport], candidate: &[CandidateReport]) -> Self {
+        let name = |runs: &[CandidateReport]| runs.first().map(|run| run.name.clone()).unwrap_or_default();
+        let differences = FIGURES
+            .iter()
+            .filter_map(|spec| Some((spec.name.to_owned(), difference(spec, baseline, candidate)?)))
+            .collect();
+        Self { baseline: name(baseline), candidate: name(candidate), differences }
+    }
+}
+
+fn difference(spec: &FigureSpec, baseline: &[CandidateReport], candidate: &[CandidateReport]) -> Option<Difference> {
+    if spec.better == Better::Neither || baseline.len() != candidate.len() {
+        return None;
+    }
+    let samples: Option<Vec<f64>> = baseline
+        .iter()
+        .zip(candidate)
+        .map(|(baseline, candidate)| Some((spec.get)(candidate).mean()? - (spec.get)(baseline).mean()?))
+        .collect();
+    let samples = samples?;
+    let Interval { mean, low, high } = Interval::of(&samples)?;
+    let verdict = if samples.iter().all(|sample| *sample == 0.0) {
+        Verdict::Equal
+    } else if low <= 0.0 && high >= 0.0 {
+        Verdict::NotDistinguishable
+    } else if (mean > 0.0) == (spec.better == Better::Higher) {
+        Verdict::Better
+    } else {
+        Verdict::Worse
+    };
+    Some(Difference { mean, low, high, verdict })
+}

@@ -1,0 +1,222 @@
+//! Reports as CSV: one header row, then one row a candidate (a descriptor for `ladder`, a choice for `explain`).
+//!
+//! Columns are the JSON names, nested ones as paths with dots; numbers are exact, undefined ones are empty cells.
+
+use std::io::{self, Write};
+
+use crate::{
+    CandidateReport, CostTerms, DescriptorRecord, ExplainReport, FIGURES, Figure, LadderReport, PriceReport, RunReport,
+};
+
+/// Writes the candidates of a run. With several seeds every figure takes three columns: `.mean`, `.low` and `.high`.
+/// Rungs, artifacts and pairs are lists and stay in the JSON.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
+    let intervals = report.seeds.is_some();
+    let mut columns: Vec<String> = ["name", "capture_sizes", "cudagraph_mode"].map(str::to_owned).into();
+    for spec in FIGURES {
+        if intervals {
+            columns.extend(["mean", "low", "high"].map(|part| format!("{}.{part}", spec.name)));
+        } else {
+            columns.push(spec.name.to_owned());
+        }
+    }
+    let rows = report.candidates.iter().map(|candidate| run_row(candidate, intervals));
+    table(sink, &columns, rows)
+}
+
+fn run_row(candidate: &CandidateReport, intervals: bool) -> Vec<String> {
+    let mut row = vec![candidate.name.clone(), sizes(&candidate.capture_sizes), candidate.cudagraph_mode.clone()];
+    for spec in FIGURES {
+        let figure = (spec.get)(candidate);
+        match figure {
+            Figure::Interval(interval) if intervals => {
+                row.extend([interval.mean, interval.low, interval.high].map(cell));
+            }
+            _ if intervals => row.extend([figure_cell(figure), String::new(), String::new()]),
+            _ => row.push(figure_cell(figure)),
+        }
+    }
+    row
+}
+
+/// Writes the candidates of a price; rungs are a list and stay in the JSON.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        "name",
+        "capture_sizes",
+        "cudagraph_mode",
+        "step_ms.eager",
+        "step_ms.compiled_eager",
+        "step_ms.graph",
+        "step_ms.best_of_both",
+        "saving_against",
+        "saving_graph.ms",
+        "saving_graph.percent",
+        "saving_best_of_both.ms",
+        "saving_best_of_both.percent",
+        "mean_batch_rows",
+        "mean_rung_rows",
+        "mean_padded_rows",
+        "padding_ratio",
+        "waste_share",
+        "mean_padding_over_batch",
+        "mean_padding_over_rung",
+        "exact_hit_rate",
+        "fallback_rate",
+        "break_even_padded_rows",
+        "losing_share",
+        "losing_batches",
+        "outside_range_share",
+    ];
+    let rows = report.candidates.iter().map(|candidate| {
+        let losing: Vec<String> = candidate.losing_batches.iter().map(|range| span(*range)).collect();
+        vec![
+            candidate.name.clone(),
+            sizes(&candidate.capture_sizes),
+            candidate.cudagraph_mode.clone(),
+            option(candidate.step_ms.eager),
+            option(candidate.step_ms.compiled_eager),
+            cell(candidate.step_ms.graph),
+            cell(candidate.step_ms.best_of_both),
+            candidate.saving_against.to_string(),
+            cell(candidate.saving_graph.ms),
+            cell(candidate.saving_graph.percent),
+            cell(candidate.saving_best_of_both.ms),
+            cell(candidate.saving_best_of_both.percent),
+            cell(candidate.mean_batch_rows),
+            option(candidate.mean_rung_rows),
+            cell(candidate.mean_padded_rows),
+            option(candidate.padding_ratio),
+            option(candidate.waste_share),
+            option(candidate.mean_padding_over_batch),
+            option(candidate.mean_padding_over_rung),
+            option(candidate.exact_hit_rate),
+            cell(candidate.fallback_rate),
+            option(candidate.break_even_padded_rows),
+            cell(candidate.losing_share),
+            losing.join(" "),
+            cell(candidate.outside_range_share),
+        ]
+    });
+    table(sink, &columns, rows)
+}
+
+/// Writes the descriptors of a ladder in capture order, one row each.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn ladder(report: &LadderReport, sink: &mut impl Write) -> io::Result<()> {
+    let columns = ["candidate", "order", "mode", "tokens", "requests", "uniform", "max_query", "loras", "ubatches"];
+    let rows = report.candidates.iter().flat_map(|candidate| {
+        candidate.descriptors.iter().enumerate().map(|(order, descriptor)| {
+            let mut row = vec![candidate.name.clone(), order.to_string()];
+            row.extend(descriptor_cells(descriptor));
+            row
+        })
+    });
+    table(sink, &columns, rows)
+}
+
+fn descriptor_cells(descriptor: &DescriptorRecord) -> [String; 7] {
+    let count = |count: Option<u32>| count.map(|count| count.to_string()).unwrap_or_default();
+    [
+        descriptor.mode.to_string(),
+        descriptor.tokens.to_string(),
+        count(descriptor.requests),
+        count(descriptor.uniform),
+        count(descriptor.max_query),
+        descriptor.loras.to_string(),
+        descriptor.ubatches.to_string(),
+    ]
+}
+
+/// Writes what ran (`chosen`) and each alternative, one row each, with the cost terms in ns.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn explain(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
+    let mut columns = vec!["choice", "mode", "rows", "padded_rows", "difference_ns"];
+    columns.extend(CostTerms::default().named().map(|(name, _)| name));
+    let chosen = &report.chosen;
+    let row = |name: &str, mode: &str, rows: u32, padded: i64, difference: Option<i64>, cost: Option<CostTerms>| {
+        let mut row = vec![name.to_owned(), mode.to_owned(), rows.to_string(), padded.to_string()];
+        row.push(difference.map(|difference| difference.to_string()).unwrap_or_default());
+        match cost {
+            Some(cost) => row.extend(cost.named().map(|(_, ns)| ns.to_string())),
+            None => row.extend(CostTerms::default().named().map(|_| String::new())),
+        }
+        row
+    };
+    let mut rows = vec![row(
+        "chosen",
+        &chosen.mode,
+        chosen.real_rows + chosen.padded_rows,
+        i64::from(chosen.padded_rows),
+        chosen.cost.map(|_| 0),
+        chosen.cost,
+    )];
+    rows.extend(
+        report
+            .alternatives
+            .iter()
+            .map(|other| row(&other.name, &other.mode, other.rows, other.padded_rows, other.difference_ns, other.cost)),
+    );
+    table(sink, &columns, rows)
+}
+
+fn table(
+    sink: &mut impl Write,
+    columns: &[impl AsRef<str>],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(sink);
+    writer.write_record(columns.iter().map(|column| column.as_ref().as_bytes())).map_err(io_error)?;
+    for row in rows {
+        writer.write_record(row).map_err(io_error)?;
+    }
+    writer.flush()
+}
+
+/// A number in its shortest exact form; empty if it is not finite.
+pub(crate) fn cell(value: f64) -> String {
+    figure_cell(&Figure::from(value))
+}
+
+fn option(value: Option<f64>) -> String {
+    value.map(cell).unwrap_or_default()
+}
+
+fn figure_cell(figure: &Figure) -> String {
+    match figure {
+        Figure::Undefined => String::new(),
+        Figure::Count(count) => count.to_string(),
+        Figure::Value(value) if !value.is_finite() => String::new(),
+        Figure::Value(value) => value.to_string(),
+        Figure::Interval(interval) => interval.mean.to_string(),
+    }
+}
+
+/// Sizes in one cell, separated by spaces.
+fn sizes(sizes: &[u32]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    sizes.join(" ")
+}
+
+/// An inclusive range: `9-12`, or `9` alone.
+pub(crate) fn span([first, last]: [u32; 2]) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// The I/O error inside a CSV error, unchanged: a closed pipe stays a closed pipe.
+pub(crate) fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}

@@ -1,0 +1,264 @@
+//! The result of `sim run`: candidate ladders compared on the same traffic.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DescriptorRecord, EngineReport, Figure, Name, PairReport, ProfileReport, Warning};
+
+/// Everything `sim run` says, as one JSON document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The scenario that ran.
+    pub scenario: ScenarioReport,
+    /// The seed of the traffic; with several seeds the first of them.
+    pub seed: u64,
+    /// All seeds, in order; left out for one seed. When present, every figure is `{mean, low, high}` or null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<Vec<u64>>,
+    /// The engine simulated.
+    pub engine: EngineReport,
+    /// The cost profile, with the provenance of each group used.
+    pub profile: ProfileReport,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<Warning>,
+    /// One entry a candidate, in the scenario's order.
+    pub candidates: Vec<CandidateReport>,
+    /// Paired differences between candidates over the same seeds; left out for one seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Vec<PairReport>>,
+}
+
+/// The scenario, by name and content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioReport {
+    /// The scenario's own name.
+    pub name: String,
+    /// SHA-256 of the scenario file, lower-case hexadecimal.
+    pub sha256: String,
+    /// Requests offered to every candidate, requests.
+    pub requests: u64,
+    /// Seconds at the start whose requests and steps are left out of the figures, s; 0 without a warm-up cut.
+    pub warmup_s: f64,
+    /// The service levels that goodput counts; null if the scenario sets none.
+    pub slo: Option<SloReport>,
+}
+
+/// Service levels, all inclusive: a request is good if every given one holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SloReport {
+    /// Longest time to first token, ms; null if not asked for.
+    pub ttft_ms: Option<f64>,
+    /// Longest time per output token after the first, ms; null if not asked for.
+    pub tpot_ms: Option<f64>,
+    /// Longest end-to-end latency, ms; null if not asked for.
+    pub e2el_ms: Option<f64>,
+}
+
+/// The figures of one candidate. Names and definitions of the latency figures are those of `vllm bench serve`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CandidateReport {
+    /// The candidate's name.
+    pub name: String,
+    /// The capture sizes after the engine's own rules, ascending, tokens.
+    pub capture_sizes: Vec<u32>,
+    /// The configured `cudagraph_mode` after the engine's own resolution.
+    pub cudagraph_mode: String,
+    /// Engine steps that ran at least one token.
+    pub steps: Figure,
+    /// From the first arrival to the last completion, s.
+    pub duration_s: Figure,
+    /// Requests that finished.
+    pub completed: Figure,
+    /// Requests that the engine refused (longer than `max_model_len`).
+    pub refused: Figure,
+    /// Completed requests that meet every SLO, per second of `duration_s`; null without an SLO.
+    pub request_goodput: Figure,
+    /// Completed requests per second of `duration_s`.
+    pub request_throughput: Figure,
+    /// Output tokens of completed requests per second of `duration_s`.
+    pub output_throughput: Figure,
+    /// Share of completed requests that meet each SLO alone.
+    pub slo_attainment: SloAttainment,
+    /// Mean time to first token, ms.
+    pub mean_ttft_ms: Figure,
+    /// Median time to first token, ms.
+    pub median_ttft_ms: Figure,
+    /// 99th percentile of the time to first token, linearly interpolated, ms.
+    pub p99_ttft_ms: Figure,
+    /// Mean time per output token after the first, over requests with two or more output tokens, ms.
+    pub mean_tpot_ms: Figure,
+    /// Median time per output token after the first, ms.
+    pub median_tpot_ms: Figure,
+    /// 99th percentile of the time per output token after the first, ms.
+    pub p99_tpot_ms: Figure,
+    /// Mean inter-token latency, over all gaps between two tokens of one request, ms.
+    pub mean_itl_ms: Figure,
+    /// Median inter-token latency, ms.
+    pub median_itl_ms: Figure,
+    /// 99th percentile of the inter-token latency, ms.
+    pub p99_itl_ms: Figure,
+    /// Mean end-to-end latency, from arrival to last token, ms.
+    pub mean_e2el_ms: Figure,
+    /// Median end-to-end latency, ms.
+    pub median_e2el_ms: Figure,
+    /// 99th percentile of the end-to-end latency, ms.
+    pub p99_e2el_ms: Figure,
+    /// Mean real rows (scheduled tokens) of a step, over all steps, rows.
+    pub mean_batch_rows: Figure,
+    /// Mean duration of a step, over all steps, ms.
+    pub mean_step_ms: Figure,
+    /// Graph steps without padding / graph steps; null if no graph ran.
+    pub exact_hit_rate: Figure,
+    /// Padded rows / real rows, both summed over graph steps; null if no graph ran.
+    pub padding_ratio: Figure,
+    /// Padded rows / rows run, both summed over graph steps; null if no graph ran.
+    pub waste_share: Figure,
+    /// Steps without a graph / all steps.
+    pub fallback_rate: Figure,
+    /// Steps without a graph, by cause.
+    pub fallbacks: Fallbacks,
+    /// Steps that wanted a FULL graph and ran PIECEWISE.
+    pub relaxed_steps: Figure,
+    /// Milliseconds that replay won (negative: lost) over all graph steps, against the eager kind that this engine
+    /// would have run instead, ms.
+    pub saved_ms: Figure,
+    /// One entry per captured mode and size, ascending; a rung with no steps is a dead rung.
+    pub rungs: Vec<RungReport>,
+    /// Descriptors captured at start-up.
+    pub descriptors_captured: Figure,
+    /// CUDA graphs captured: one a FULL descriptor, one a piece for a PIECEWISE one.
+    pub cuda_graphs: Figure,
+    /// Device memory of the graphs as the model predicts it, bytes.
+    pub graph_memory_bytes: Figure,
+    /// Device memory of the graphs as the engine itself estimates it when it sizes the KV pool, bytes; null where the
+    /// engine makes no estimate.
+    pub graph_memory_estimate_bytes: Figure,
+    /// Tokens that the KV pool holds, tokens.
+    pub kv_tokens: Figure,
+    /// KV tokens that fit without graphs and do not fit with these, tokens; null where the pool size is given.
+    pub kv_tokens_lost: Figure,
+    /// Most of the KV pool in use at any step, share of blocks.
+    pub peak_kv_usage: Figure,
+    /// Start-up time: compile, warm-up and captures, s.
+    pub startup_s: Figure,
+    /// The parts of `startup_s`.
+    pub startup: Startup,
+    /// What the warm-up cut left out of the figures above.
+    pub cold_start: ColdStart,
+    /// Times that a running request lost its KV blocks and had to recompute.
+    pub preemptions: Figure,
+    /// Host time per step, mean over all steps, ms.
+    pub host_ms_per_step: Figure,
+    /// Time per step in which the device waited while there was work, mean over all steps, ms.
+    pub device_idle_ms_per_step: Figure,
+    /// Cost terms, each the mean over all steps.
+    pub cost: CostBreakdown,
+    /// Steps with some cost from outside the range of its group.
+    pub steps_outside_range: Figure,
+    /// Steps with some cost from `derived` figures, inside their valid range.
+    pub steps_from_derived: Figure,
+    /// Unique artifacts and how often each served: one per captured descriptor, and one for the eager kind.
+    pub artifacts: Vec<ArtifactReport>,
+}
+
+/// Share of completed requests that meet one SLO, whatever the others; null where the scenario does not ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SloAttainment {
+    /// Share of completed requests within the time to first token.
+    pub ttft: Figure,
+    /// Share of completed requests within the time per output token.
+    pub tpot: Figure,
+    /// Share of completed requests within the end-to-end latency.
+    pub e2el: Figure,
+}
+
+/// Steps without a graph, by cause. With the steps of all rungs they make up `steps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fallbacks {
+    /// Steps with more tokens than the largest captured size.
+    pub above_ceiling: Figure,
+    /// Steps whose padded size exists but whose shape no captured key fits.
+    pub no_key: Figure,
+    /// Steps of a kind for which the configured mode captures nothing.
+    pub mode_excluded: Figure,
+    /// Steps of a candidate without graphs.
+    pub graphs_off: Figure,
+}
+
+/// What one rung did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RungReport {
+    /// `FULL` or `PIECEWISE`.
+    pub mode: Name,
+    /// The captured size, tokens.
+    pub size: u32,
+    /// Steps that ran on this rung.
+    pub steps: Figure,
+    /// Steps that ran on this rung without padding.
+    pub exact_steps: Figure,
+    /// Real rows of those steps, rows.
+    pub real_rows: Figure,
+    /// Padded rows of those steps, rows.
+    pub padded_rows: Figure,
+    /// Milliseconds that replay won (negative: lost) against the eager kind over those steps, ms.
+    pub saved_ms: Figure,
+}
+
+/// The parts of the start-up time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Startup {
+    /// Compiling the model, s.
+    pub compile_s: Figure,
+    /// Warm-up runs before and between captures, s.
+    pub warm_up_s: Figure,
+    /// Capturing the descriptors, s.
+    pub capture_s: Figure,
+}
+
+/// The part of the run before the warm-up cut, which the steady-state figures leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ColdStart {
+    /// Steps before the cut.
+    pub steps: Figure,
+    /// Requests that arrived before the cut and finished.
+    pub completed: Figure,
+    /// Mean time to first token of those requests, ms.
+    pub mean_ttft_ms: Figure,
+    /// 99th percentile of the time to first token of those requests, ms.
+    pub p99_ttft_ms: Figure,
+    /// Mean duration of a step before the cut, ms.
+    pub mean_step_ms: Figure,
+}
+
+/// Cost terms, each the mean over all steps of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostBreakdown {
+    /// Device: non-attention work, ms a step.
+    pub dense_ms: Figure,
+    /// Device: output head, ms a step.
+    pub head_ms: Figure,
+    /// Device: attention, ms a step.
+    pub attention_ms: Figure,
+    /// Host: the engine's fixed work, ms a step.
+    pub step_overhead_ms: Figure,
+    /// Host: the engine's work per request, ms a step.
+    pub request_overhead_ms: Figure,
+    /// Host: launches and replays, ms a step.
+    pub launch_ms: Figure,
+    /// Host: dispatch and padding bookkeeping, ms a step.
+    pub bookkeeping_ms: Figure,
+    /// Host: executable updates, ms a step.
+    pub update_ms: Figure,
+}
+
+/// One unique artifact: a captured descriptor, or the eager kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArtifactReport {
+    /// Identity of the artifact: its descriptor in one line, `eager` or `compiled eager`.
+    pub artifact: String,
+    /// The descriptor; null for the eager kinds.
+    pub descriptor: Option<DescriptorRecord>,
+    /// Steps that it served.
+    pub steps: Figure,
+    /// Start of the first step that it served, s of simulated time; null if it never served.
+    pub first_use_s: Figure,
+}
