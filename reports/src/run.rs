@@ -64,7 +64,7 @@ pub struct CandidateReport {
     pub cudagraph_mode: String,
     /// Engine steps that ran at least one token.
     pub steps: Figure,
-    /// From the first arrival to the last completion, s.
+    /// From the start of the run (or its warm-up cut) to the last completion, s.
     pub duration_s: Figure,
     /// Requests that finished.
     pub completed: Figure,

@@ -1,2 +1,7 @@
 //! The `sim` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sim::run()
+}

@@ -1,7 +1,7 @@
 //! What a step costs: the profile's curves turned into nanoseconds, term by term.
 //!
 //! ```text
-//! device = dense(rows) + head(requests) + attention(prefills, decodes) + padded requests
+//! device = dense(rows) + head(requests) + attention(prefills, decodes, padded requests)
 //! host   = step overhead + per-request overhead + launch + padding bookkeeping
 //! ```
 //!

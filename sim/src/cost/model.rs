@@ -27,7 +27,7 @@ pub struct CostModel {
     dense: RoundedTable,
     head: RoundedTable,
     attention: Option<Attention>,
-    step_overhead_us: f64,
+    step_overhead_ns: u64,
     per_request_us: f64,
     bookkeeping_ns: u64,
     launch_eager_ns: u64,
@@ -61,7 +61,7 @@ impl CostModel {
             dense: RoundedTable::new(&machine.dense.figures, side.rows_max),
             head: RoundedTable::new(&machine.head.figures, side.requests_max),
             attention,
-            step_overhead_us: engine.host.figures.step_overhead_us,
+            step_overhead_ns: nanoseconds(engine.host.figures.step_overhead_us),
             per_request_us: engine.host.figures.per_request_us,
             bookkeeping_ns: nanoseconds(engine.host.figures.padding_bookkeeping_us),
             launch_eager_ns: nanoseconds(f64::from(ops.eager) * (launch_us + dispatch.eager_us)),
@@ -113,7 +113,8 @@ impl CostModel {
         let mut cost = StepCost {
             dense_ns: dense.ns,
             head_ns: head.ns,
-            overhead_ns: nanoseconds(self.step_overhead_us + self.per_request_us * f64::from(work.requests)),
+            step_overhead_ns: self.step_overhead_ns,
+            request_overhead_ns: nanoseconds(self.per_request_us * f64::from(work.requests)),
             launch_ns: match execution {
                 Execution::Eager => self.launch_eager_ns,
                 Execution::CompiledEager => self.launch_compiled_ns,
@@ -127,7 +128,7 @@ impl CostModel {
         self.note(&mut cost, CostGroup::Head, head.outside, head.extended);
         if let Some(attention) = &self.attention {
             self.price_attention(attention, work, &mut cost);
-            cost.padded_requests_ns = nanoseconds(attention.padded_request_us * f64::from(padded_requests));
+            cost.attention_ns += nanoseconds(attention.padded_request_us * f64::from(padded_requests));
         }
         cost
     }

@@ -1,4 +1,5 @@
-//! Seconds from process start to the first request.
+//! Seconds that compilation, warm-up and captures add to a start-up; process start and weight loading are the same for
+//! every candidate and left out.
 
 use calibrate::profile::Profile;
 
@@ -7,8 +8,6 @@ use crate::engine::shape::{Descriptor, RuntimeMode};
 /// The parts of a start-up, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Startup {
-    /// Process start and weight loading.
-    pub load_s: f64,
     /// Compilation, cold cache; zero without compilation.
     pub compile_s: f64,
     /// Warm-up and memory profiling runs.
@@ -23,7 +22,6 @@ impl Startup {
     pub fn of(profile: &Profile, descriptors: &[Descriptor], compiled: bool) -> Self {
         let startup = &profile.engine.startup.figures;
         Self {
-            load_s: startup.other_s,
             compile_s: if compiled { startup.compile_cold_s } else { 0.0 },
             warmup_s: startup.warmup_s,
             capture_s: capture_s(profile, descriptors),
@@ -33,7 +31,7 @@ impl Startup {
     /// All parts together.
     #[must_use]
     pub fn total_s(&self) -> f64 {
-        self.load_s + self.compile_s + self.warmup_s + self.capture_s
+        self.compile_s + self.warmup_s + self.capture_s
     }
 }
 

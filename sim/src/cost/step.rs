@@ -4,6 +4,7 @@ use std::fmt;
 
 use calibrate::profile::Overlap;
 
+use crate::engine::vllm::scheduler::StepPlan;
 use crate::time::SimDuration;
 
 /// How the model ran in one step, as far as its cost goes.
@@ -58,6 +59,22 @@ pub struct StepWork {
 }
 
 impl StepWork {
+    /// The work of a scheduled step.
+    #[must_use]
+    pub fn of(plan: &StepPlan) -> Self {
+        let mut work = Self {
+            tokens: plan.shape.tokens,
+            requests: plan.shape.requests,
+            decode_requests: plan.decode_requests,
+            decode_context_tokens: plan.decode_context_tokens,
+            ..Self::default()
+        };
+        for chunk in &plan.prefills {
+            work.add_chunk(chunk.tokens, chunk.context);
+        }
+        work
+    }
+
     /// Adds one prefill chunk of `tokens` with `context` tokens computed before it.
     pub fn add_chunk(&mut self, tokens: u32, context: u32) {
         let (c, k) = (u64::from(tokens), u64::from(context));
@@ -162,12 +179,12 @@ pub struct StepCost {
     pub dense_ns: u64,
     /// Device: LM head and sampler.
     pub head_ns: u64,
-    /// Device: attention of the real requests.
+    /// Device: attention of the real requests, and the per-request term of requests that a FULL graph pads.
     pub attention_ns: u64,
-    /// Device: the per-request term of requests that a FULL graph pads.
-    pub padded_requests_ns: u64,
-    /// Host: per step and per request, before the first launch.
-    pub overhead_ns: u64,
+    /// Host: the engine's fixed work per step, before the first launch.
+    pub step_overhead_ns: u64,
+    /// Host: the engine's work per scheduled request, before the first launch.
+    pub request_overhead_ns: u64,
     /// Host: launches or replays.
     pub launch_ns: u64,
     /// Host: dispatch and padding bookkeeping of a graph step.
@@ -184,13 +201,13 @@ impl StepCost {
     /// Time that the device works.
     #[must_use]
     pub fn device(&self) -> SimDuration {
-        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.padded_requests_ns)
+        SimDuration(self.dense_ns + self.head_ns + self.attention_ns)
     }
 
     /// Host time before the first launch: overhead and bookkeeping.
     #[must_use]
     pub fn preparation(&self) -> SimDuration {
-        SimDuration(self.overhead_ns + self.bookkeeping_ns)
+        SimDuration(self.step_overhead_ns + self.request_overhead_ns + self.bookkeeping_ns)
     }
 
     /// Host time of launches or replays.

@@ -115,6 +115,7 @@ pub struct LatencyRecorder {
     tpot: Distribution,
     itl: Distribution,
     e2el: Distribution,
+    ttft_before_cut: Distribution,
     attainment: Attainment,
     refused: u64,
     prompt_tokens: u64,
@@ -147,6 +148,12 @@ pub struct Latency {
     pub itl: Option<Spread>,
     /// End-to-end latency.
     pub e2el: Option<Spread>,
+    /// Finished requests that the warm-up cut leaves out.
+    pub completed_before_cut: u64,
+    /// Their time to first token.
+    pub ttft_before_cut: Option<Spread>,
+    /// Where the warm-up cut fell, in seconds.
+    pub from_s: f64,
 }
 
 impl LatencyRecorder {
@@ -161,6 +168,7 @@ impl LatencyRecorder {
             tpot: Distribution::default(),
             itl: Distribution::default(),
             e2el: Distribution::default(),
+            ttft_before_cut: Distribution::default(),
             attainment: Attainment::default(),
             refused: 0,
             prompt_tokens: 0,
@@ -199,6 +207,9 @@ impl LatencyRecorder {
         let counts = self.cut.keeps(self.clock.arrival(delivered.slot.0 as usize));
         let (gap, finished) = self.clock.delivered(at, delivered);
         if !counts {
+            if let Some(request) = finished {
+                self.ttft_before_cut.add(request.ttft);
+            }
             return;
         }
         if let Some(gap) = gap {
@@ -237,6 +248,9 @@ impl LatencyRecorder {
             tpot: self.tpot.spread(),
             itl: self.itl.spread(),
             e2el: self.e2el.spread(),
+            completed_before_cut: self.ttft_before_cut.count(),
+            ttft_before_cut: self.ttft_before_cut.spread(),
+            from_s: from.since(SimTime::ZERO).as_s(),
         }
     }
 }

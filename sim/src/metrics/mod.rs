@@ -1,7 +1,7 @@
 //! What a run comes to: latencies, throughput, goodput, rungs, fallbacks, host and device time.
 //!
 //! Names and definitions are those of `vllm bench serve`. A warm-up cut leaves out requests that were sent, and steps
-//! that were scheduled, before it.
+//! that were scheduled, before it; they are summed up apart.
 
 pub mod attainment;
 pub mod cut;
@@ -17,7 +17,7 @@ pub use cut::Cut;
 pub use distribution::{Distribution, Spread};
 pub use latency::{Latency, LatencyRecorder};
 pub use rungs::{RungRecorder, RungStats};
-pub use steps::{StepRecorder, StepTotals};
+pub use steps::StepTotals;
 
 use crate::cost::CostModel;
 use crate::observe::{Event, Observer};
@@ -28,7 +28,8 @@ use crate::scenario::{Slo, WarmUp};
 pub struct Metrics<'a> {
     latency: LatencyRecorder,
     rungs: RungRecorder<'a>,
-    steps: StepRecorder,
+    steps: StepTotals,
+    steps_before_cut: StepTotals,
 }
 
 /// What the metrics of one run came to.
@@ -40,34 +41,45 @@ pub struct Summary {
     pub rungs: RungStats,
     /// Host and device time, and where prices came from.
     pub steps: StepTotals,
+    /// The steps that the warm-up cut leaves out.
+    pub steps_before_cut: StepTotals,
 }
 
 impl<'a> Metrics<'a> {
-    /// Metrics of everything after the warm-up; `asynchronous` is the engine's scheduling, which decides what a replay saves.
+    /// Metrics of everything after the warm-up; `asynchronous` is the engine's scheduling, which decides what a replay
+    /// saves.
     #[must_use]
     pub fn new(slo: Slo, warm_up: WarmUp, cost: &'a CostModel, asynchronous: bool) -> Self {
         Self {
             latency: LatencyRecorder::new(slo, Cut::new(warm_up)),
             rungs: RungRecorder::new(cost, asynchronous),
-            steps: StepRecorder::default(),
+            steps: StepTotals::default(),
+            steps_before_cut: StepTotals::default(),
         }
     }
 
     /// The figures, once the run has ended.
     #[must_use]
     pub fn finish(self) -> Summary {
-        Summary { latency: self.latency.finish(), rungs: self.rungs.finish(), steps: self.steps.finish() }
+        Summary {
+            latency: self.latency.finish(),
+            rungs: self.rungs.finish(),
+            steps: self.steps,
+            steps_before_cut: self.steps_before_cut,
+        }
     }
 }
 
 impl Observer for Metrics<'_> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.latency.record(event);
-        if let Event::StepScheduled(step) = event
-            && self.latency.cut().keeps(step.span.scheduled)
-        {
-            self.rungs.record(step);
-            self.steps.record(step);
+        if let Event::StepScheduled(step) = event {
+            if self.latency.cut().keeps(step.span.scheduled) {
+                self.rungs.record(step);
+                self.steps.record(step);
+            } else {
+                self.steps_before_cut.record(step);
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cost::CostModel;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
 use crate::observe::StepScheduled;
+use crate::time::SimTime;
 
 /// What one captured graph did in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +20,20 @@ pub struct RungTally {
     pub padded_rows: u64,
     /// Nanoseconds saved against the eager kind that the engine would have run; negative where replay loses.
     pub saved_ns: i64,
-    /// The first step that it served, counted from zero.
-    pub first_step: u64,
+    /// When the first step that it served was scheduled.
+    pub first_use: SimTime,
+}
+
+impl RungTally {
+    /// Adds another graph's tally; the earlier first use stands.
+    pub fn add(&mut self, other: &Self) {
+        self.first_use = if self.steps == 0 { other.first_use } else { self.first_use.min(other.first_use) };
+        self.steps += other.steps;
+        self.exact_steps += other.exact_steps;
+        self.real_rows += other.real_rows;
+        self.padded_rows += other.padded_rows;
+        self.saved_ns += other.saved_ns;
+    }
 }
 
 /// Counts rungs and fallbacks as steps happen.
@@ -38,6 +51,8 @@ pub struct RungStats {
     pub rungs: BTreeMap<Descriptor, RungTally>,
     /// Steps without a graph, by cause.
     pub fallbacks: BTreeMap<FallbackCause, u64>,
+    /// When the first step without a graph was scheduled.
+    pub first_fallback: Option<SimTime>,
     /// Steps that wanted a FULL graph and ran PIECEWISE.
     pub relaxed_steps: u64,
     /// Steps in which replay cost more than the eager kind would have.
@@ -69,6 +84,7 @@ impl<'a> RungRecorder<'a> {
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += 1;
+            stats.first_fallback.get_or_insert(step.span.scheduled);
             return;
         }
         let eager = self.cost.price_eager(&step.work).period(self.cost.overlap, self.asynchronous);
@@ -78,7 +94,7 @@ impl<'a> RungRecorder<'a> {
         let tally = stats
             .rungs
             .entry(step.dispatch.descriptor)
-            .or_insert_with(|| RungTally { first_step: step.step, ..RungTally::default() });
+            .or_insert_with(|| RungTally { first_use: step.span.scheduled, ..RungTally::default() });
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);
         tally.real_rows += u64::from(step.work.tokens);
@@ -98,14 +114,11 @@ impl RungStats {
     /// All graph steps together.
     #[must_use]
     pub fn total(&self) -> RungTally {
-        self.rungs.values().fold(RungTally::default(), |sum, tally| RungTally {
-            steps: sum.steps + tally.steps,
-            exact_steps: sum.exact_steps + tally.exact_steps,
-            real_rows: sum.real_rows + tally.real_rows,
-            padded_rows: sum.padded_rows + tally.padded_rows,
-            saved_ns: sum.saved_ns + tally.saved_ns,
-            first_step: 0,
-        })
+        let mut total = RungTally::default();
+        for tally in self.rungs.values() {
+            total.add(tally);
+        }
+        total
     }
 
     /// Steps without a graph.

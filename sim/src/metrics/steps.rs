@@ -1,4 +1,4 @@
-//! Totals over steps: host and device time by term, and how many prices were read outside the measured range.
+//! Totals over steps: host and device time by term, KV use, and where prices came from.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,37 @@ use crate::cost::CostGroup;
 use crate::observe::StepScheduled;
 use crate::time::SimDuration;
 
-/// Adds up steps as they happen.
-#[derive(Clone, Debug, Default)]
-pub struct StepRecorder {
-    totals: StepTotals,
-}
-
 /// What the steps of a run came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepTotals {
     /// Steps with tokens.
     pub steps: u64,
+    /// Scheduled tokens of all steps.
+    pub real_rows: u64,
+    /// Durations of all steps, each from the end of the step before.
+    pub duration: SimDuration,
     /// Device time of everything but attention and head.
     pub dense: SimDuration,
     /// Device time of LM head and sampler.
     pub head: SimDuration,
     /// Device time of attention.
     pub attention: SimDuration,
-    /// Device time of requests that FULL graphs padded.
-    pub padded_requests: SimDuration,
-    /// Host time before the first launch.
-    pub overhead: SimDuration,
+    /// Host time per step, before the first launch.
+    pub step_overhead: SimDuration,
+    /// Host time per request, before the first launch.
+    pub request_overhead: SimDuration,
     /// Host time of launches and replays.
     pub launch: SimDuration,
     /// Host time of dispatch and padding bookkeeping.
     pub bookkeeping: SimDuration,
     /// The device waited for the host although there was work.
     pub device_idle: SimDuration,
+    /// Requests preempted.
+    pub preemptions: u64,
+    /// Most KV blocks in use after a schedule.
+    pub used_blocks_max: u32,
+    /// KV blocks of the pool.
+    pub usable_blocks: u32,
     /// Steps that read some figure outside its measured range.
     pub outside_steps: u64,
     /// The same, by cost group.
@@ -43,46 +47,43 @@ pub struct StepTotals {
     pub mixed_as_sum_steps: u64,
 }
 
-impl StepRecorder {
-    /// Takes note of one step.
+impl StepTotals {
+    /// Adds one step.
     pub fn record(&mut self, step: &StepScheduled<'_>) {
-        let (totals, cost) = (&mut self.totals, &step.cost);
-        totals.steps += 1;
-        totals.dense += SimDuration(cost.dense_ns);
-        totals.head += SimDuration(cost.head_ns);
-        totals.attention += SimDuration(cost.attention_ns);
-        totals.padded_requests += SimDuration(cost.padded_requests_ns);
-        totals.overhead += SimDuration(cost.overhead_ns);
-        totals.launch += SimDuration(cost.launch_ns);
-        totals.bookkeeping += SimDuration(cost.bookkeeping_ns);
-        totals.device_idle += step.span.device_idle;
-        totals.mixed_as_sum_steps += u64::from(cost.mixed_as_sum);
-        totals.derived_steps += u64::from(cost.outside.is_empty() && !cost.derived.is_empty());
+        let cost = &step.cost;
+        self.steps += 1;
+        self.real_rows += u64::from(step.work.tokens);
+        self.duration += step.span.duration;
+        self.dense += SimDuration(cost.dense_ns);
+        self.head += SimDuration(cost.head_ns);
+        self.attention += SimDuration(cost.attention_ns);
+        self.step_overhead += SimDuration(cost.step_overhead_ns);
+        self.request_overhead += SimDuration(cost.request_overhead_ns);
+        self.launch += SimDuration(cost.launch_ns);
+        self.bookkeeping += SimDuration(cost.bookkeeping_ns);
+        self.device_idle += step.span.device_idle;
+        self.preemptions += step.plan.preempted.len() as u64;
+        self.used_blocks_max = self.used_blocks_max.max(step.usable_blocks - step.free_blocks);
+        self.usable_blocks = step.usable_blocks;
+        self.mixed_as_sum_steps += u64::from(cost.mixed_as_sum);
+        self.derived_steps += u64::from(cost.outside.is_empty() && !cost.derived.is_empty());
         if !cost.outside.is_empty() {
-            totals.outside_steps += 1;
+            self.outside_steps += 1;
             for group in cost.outside.iter() {
-                *totals.outside_by_group.entry(group).or_default() += 1;
+                *self.outside_by_group.entry(group).or_default() += 1;
             }
         }
-    }
-
-    /// The figures.
-    #[must_use]
-    pub fn finish(self) -> StepTotals {
-        self.totals
-    }
-}
-
-impl StepTotals {
-    /// Device time of all steps.
-    #[must_use]
-    pub fn device(&self) -> SimDuration {
-        self.dense + self.head + self.attention + self.padded_requests
     }
 
     /// Host time of all steps.
     #[must_use]
     pub fn host(&self) -> SimDuration {
-        self.overhead + self.launch + self.bookkeeping
+        self.step_overhead + self.request_overhead + self.launch + self.bookkeeping
+    }
+
+    /// The mean over all steps of a total, in milliseconds; `None` without steps.
+    #[must_use]
+    pub fn ms_per_step(&self, total: SimDuration) -> Option<f64> {
+        (self.steps > 0).then(|| total.as_ms() / self.steps as f64)
     }
 }

@@ -5,7 +5,9 @@
 
 pub mod error;
 pub mod replica;
+pub mod setup;
 pub mod timeline;
 
 pub use error::ServerError;
 pub use replica::{Replica, RunEnd};
+pub use setup::{Setup, SetupError};

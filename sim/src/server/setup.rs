@@ -28,6 +28,8 @@ pub struct Setup {
     pub kv_tokens_lost: u64,
     /// Seconds to the first request.
     pub startup: Startup,
+    /// Attention layers of the profile's model.
+    pub attention_layers: u32,
 }
 
 /// Why a server would not start with a candidate.
@@ -61,11 +63,12 @@ impl Setup {
         crate::engine::vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
         let eager = plan.eager_execution();
         let startup = Startup::of(profile, descriptors, eager == Execution::CompiledEager);
+        let attention_layers = profile.identity.model.attention_layers();
         let cost = CostModel::new(
             profile,
             &EngineSide {
                 eager,
-                attention_layers: profile.identity.model.attention_layers(),
+                attention_layers,
                 rows_max: scheduler.max_num_batched_tokens,
                 requests_max: scheduler.max_num_seqs,
             },
@@ -75,10 +78,17 @@ impl Setup {
             kv_pool,
             kv_tokens_lost: without_graphs.tokens() - kv_pool.tokens(),
             startup,
+            attention_layers,
             cost,
             graphs: plan,
             options,
         })
+    }
+
+    /// CUDA graphs captured: one a FULL descriptor, one a piece for a PIECEWISE one.
+    #[must_use]
+    pub fn cuda_graphs(&self) -> u64 {
+        self.graphs.cuda_graphs(self.attention_layers)
     }
 
     /// A fresh scheduler over this setup's KV pool.

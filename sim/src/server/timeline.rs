@@ -24,6 +24,8 @@ pub struct StepSpan {
     pub device_start: SimTime,
     /// The device finished: the output can be applied.
     pub end: SimTime,
+    /// From the end of the step before, or from scheduling if that was later, to the end.
+    pub duration: SimDuration,
     /// The device waited for the host although there was work.
     pub device_idle: SimDuration,
 }
@@ -55,9 +57,10 @@ impl Timeline {
         };
         let waited = device_start.since(self.device_free.max(work_since).min(device_start));
         let starved = end.since(device_start) - cost.device();
+        let duration = end.since(self.device_free.max(scheduled));
         self.host_free = host_free;
         self.device_free = end;
-        StepSpan { scheduled, host_free, device_start, end, device_idle: waited + starved }
+        StepSpan { scheduled, host_free, device_start, end, duration, device_idle: waited + starved }
     }
 }
 
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     fn cost(preparation_ns: u64, launch_ns: u64, device_ns: u64) -> StepCost {
-        StepCost { overhead_ns: preparation_ns, launch_ns, dense_ns: device_ns, ..StepCost::default() }
+        StepCost { step_overhead_ns: preparation_ns, launch_ns, dense_ns: device_ns, ..StepCost::default() }
     }
 
     #[test]

@@ -1,0 +1,38 @@
+//! `sim check`: is the scenario one that the engine would start with?
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::inputs::Inputs;
+use crate::warnings;
+
+/// Check a scenario without running it.
+///
+/// Reads the scenario, its profile and the head of its trace, and starts every candidate as the engine would: ladder,
+/// mode, keys, KV pool. Prints one line and the warnings.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The scenario file.
+    scenario: PathBuf,
+    /// Price with this profile instead: a built-in name or a file.
+    #[arg(long, value_name = "FILE|NAME")]
+    profile: Option<String>,
+}
+
+pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
+    let setups = inputs.prepare_all()?;
+    inputs.scenario.traffic.check()?;
+    super::warn(&warnings::before_run(&inputs.scenario, &inputs.profile, &setups));
+    writeln!(
+        out,
+        "{}: ok: {} candidates on profile {}",
+        inputs.scenario.file,
+        setups.len(),
+        inputs.profile_name
+    )
+    .map_err(Failure::Stdout)
+}

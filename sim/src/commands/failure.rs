@@ -1,0 +1,75 @@
+//! What a command can fail with, what is said about it, and the exit code it ends with.
+
+use std::io;
+
+use calibrate::exit::Exit;
+use calibrate::profile::ProfileError;
+use miette::Diagnostic;
+use reports::OutputError;
+
+use crate::scenario::ScenarioError;
+use crate::server::ServerError;
+use crate::traffic::TrafficError;
+
+/// Why a command ended without an answer.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum Failure {
+    /// The command line asks for something that cannot be.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        #[help]
+        help: String,
+    },
+    /// The scenario cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The cost profile cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Profile(#[from] ProfileError),
+    /// The traffic cannot be read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Traffic(#[from] TrafficError),
+    /// A result file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Standard output cannot be written.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[source] io::Error),
+    /// A law was broken.
+    #[error("{message}")]
+    #[diagnostic(help("please report it with the scenario and the seed"))]
+    Law {
+        /// Which.
+        message: String,
+    },
+}
+
+impl Failure {
+    /// The exit code; `None` for a closed pipe, which is not an error: the reader had enough.
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        match self {
+            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
+            Self::Stdout(_) | Self::Output(_) => Some(Exit::Unexpected),
+            Self::Usage { .. } => Some(Exit::Usage),
+            Self::Scenario(_) | Self::Profile(_) | Self::Traffic(_) => Some(Exit::BadInput),
+            Self::Law { .. } => Some(Exit::LawBroken),
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Traffic(error) => Self::Traffic(error),
+            ServerError::Output(error) => Self::Stdout(error),
+            ServerError::NoProgress { .. } => Self::Law { message: error.to_string() },
+        }
+    }
+}

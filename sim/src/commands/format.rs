@@ -1,0 +1,15 @@
+//! `--format`.
+
+use clap::ValueEnum;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for people.
+    #[default]
+    Text,
+    /// One JSON document, every field documented in reports/SCHEMA.md.
+    Json,
+    /// One header row, then one row a candidate.
+    Csv,
+}

@@ -1,0 +1,83 @@
+//! What most commands start from: a scenario, its profile, and its candidates made ready.
+
+use std::path::{Path, PathBuf};
+
+use calibrate::profile::{BUILTIN, Profile, ProfileError};
+
+use super::failure::Failure;
+use crate::scenario::{Candidate, ProfileSource, Scenario};
+use crate::server::{Setup, SetupError};
+
+/// A scenario with the profile that prices it.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The profile.
+    pub profile: Profile,
+    /// The profile as it was asked for: a built-in name or a path.
+    pub profile_name: String,
+}
+
+impl Inputs {
+    /// Reads the scenario and its profile, or the profile given instead.
+    ///
+    /// # Errors
+    /// If either cannot be read or used.
+    pub fn load(scenario: &Path, profile: Option<&str>) -> Result<Self, Failure> {
+        let scenario = Scenario::load(scenario)?;
+        let (profile, profile_name) = match profile {
+            Some(given) => named_profile(given)?,
+            None => scenario_profile(&scenario)?,
+        };
+        Ok(Self { scenario, profile, profile_name })
+    }
+
+    /// Makes one candidate ready.
+    ///
+    /// # Errors
+    /// If the engine would refuse to start with it; the message points at the candidate.
+    pub fn prepare(&self, candidate: &Candidate) -> Result<Setup, Failure> {
+        Setup::prepare(&self.scenario.server, &candidate.graphs, &self.profile)
+            .map_err(|error| self.reject(candidate, &error))
+    }
+
+    /// Makes every candidate ready, in the scenario's order.
+    ///
+    /// # Errors
+    /// As [`Inputs::prepare`], for the first that fails.
+    pub fn prepare_all(&self) -> Result<Vec<Setup>, Failure> {
+        self.scenario.candidates.iter().map(|candidate| self.prepare(candidate)).collect()
+    }
+
+    fn reject(&self, candidate: &Candidate, error: &SetupError) -> Failure {
+        let message = format!("candidate `{}`: {error}", candidate.name);
+        self.scenario.reject(candidate.span.clone(), message, error.help()).into()
+    }
+}
+
+/// `--profile`: a built-in name, else a file.
+fn named_profile(given: &str) -> Result<(Profile, String), ProfileError> {
+    let profile = if BUILTIN.contains(&given) || !looks_like_a_path(given) {
+        Profile::builtin(given)?
+    } else {
+        Profile::load(&PathBuf::from(given))?
+    };
+    Ok((profile, given.to_owned()))
+}
+
+/// A name that is not built in is a path if it has a folder or an ending, or if such a file exists.
+fn looks_like_a_path(given: &str) -> bool {
+    let path = Path::new(given);
+    path.components().count() > 1 || path.extension().is_some_and(|ending| ending == "toml") || path.exists()
+}
+
+fn scenario_profile(scenario: &Scenario) -> Result<(Profile, String), Failure> {
+    match &scenario.profile {
+        ProfileSource::Builtin(name) => match Profile::builtin(name) {
+            Ok(profile) => Ok((profile, name.clone())),
+            Err(error) => Err(scenario.reject(scenario.profile_span.clone(), error.to_string(), error.help()).into()),
+        },
+        ProfileSource::File(path) => Ok((Profile::load(path)?, path.display().to_string())),
+    }
+}

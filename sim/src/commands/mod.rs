@@ -1,0 +1,62 @@
+//! The command line: one module a command, each `arguments → inputs → work → report`.
+
+mod check;
+mod failure;
+mod format;
+mod inputs;
+mod run;
+
+use std::io::{self, Write};
+
+use clap::{Parser, Subcommand};
+
+pub use failure::Failure;
+
+/// Exit codes, for the end of every help text.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    everything asked for was done
+  1    an unexpected failure, for instance of writing output
+  2    wrong use of the command line
+  3    a bad scenario, profile or trace
+  5    a law of the simulation was broken: a bug in Rungwise
+  130  interrupted";
+
+/// Which batch sizes should an LLM server capture CUDA graphs for?
+///
+/// `sim` pushes traffic through the engine's exact scheduler and dispatcher, prices every step with a cost profile, and
+/// compares candidate ladders: goodput, latency, padding, fallbacks, graph memory, start-up.
+#[derive(Debug, Parser)]
+#[command(name = "sim", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Check(check::Arguments),
+}
+
+impl Cli {
+    /// Does what was asked. Results go to `out`, everything else to standard error.
+    ///
+    /// # Errors
+    /// [`Failure`], which knows its exit code.
+    pub fn execute(self, out: &mut impl Write) -> Result<(), Failure> {
+        match self.command {
+            Command::Run(arguments) => run::execute(&arguments, out),
+            Command::Check(arguments) => check::execute(&arguments, out),
+        }
+    }
+}
+
+/// Prints one warning a line on standard error; a closed standard error is nobody's concern.
+fn warn(warnings: &[reports::Warning]) {
+    let mut err = io::stderr().lock();
+    for warning in warnings {
+        let about = warning.candidate.as_ref().map(|name| format!("candidate `{name}`: ")).unwrap_or_default();
+        let _ = writeln!(err, "warning: {about}{} [{}]", warning.message, warning.code);
+    }
+}

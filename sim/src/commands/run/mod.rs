@@ -1,0 +1,146 @@
+//! `sim run`: candidates on the same traffic, side by side.
+
+mod jobs;
+mod output;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use reports::{CandidateReport, PairReport, RunReport, Warning};
+
+use self::jobs::{Job, JobResult, Jobs};
+use self::output::OutputFolder;
+use super::failure::Failure;
+use super::format::Format;
+use super::inputs::Inputs;
+use crate::server::Setup;
+use crate::{record, warnings};
+
+/// Compare candidate ladders on a scenario's traffic.
+///
+/// Pushes the same requests through the engine's scheduler and dispatcher once for each candidate, prices every step
+/// with the cost profile, and prints the figures side by side. The same seed gives the same bytes on standard output,
+/// whatever the number of threads; warnings go to standard error.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The scenario file.
+    scenario: PathBuf,
+    /// Seed of the traffic, instead of the scenario's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run K seeds (the seed, the seed + 1, ...): figures become means with 95 % intervals, candidates are compared in
+    /// pairs on the same traffic.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: u32,
+    /// Price with this profile instead: a built-in name or a file.
+    #[arg(long, value_name = "FILE|NAME")]
+    profile: Option<String>,
+    /// Offer at most this many requests.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    requests: Option<u64>,
+    /// Run only this candidate; may be given several times.
+    #[arg(long = "candidate", value_name = "NAME")]
+    candidates: Vec<String>,
+    /// Also write run.json and requests.csv into this folder (made if missing).
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// With --out: also write steps.jsonl, one line a step.
+    #[arg(long, requires = "out")]
+    steps: bool,
+    /// How the answer is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let inputs = load(arguments)?;
+    let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
+    let setups = inputs.prepare_all()?;
+    let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
+    let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
+    super::warn(&before);
+
+    let jobs = Jobs { inputs: &inputs, setups: &setups, logs: folder.as_ref().map(OutputFolder::logs) };
+    let results = jobs.run(&seeds)?;
+    let after = warnings_after(&inputs, &setups, &results);
+    super::warn(&after);
+
+    let report = report(&inputs, &setups, &seeds, &results, [before, after].concat());
+    if let Some(folder) = folder {
+        folder.write(&report, results)?;
+    }
+    match arguments.format {
+        Format::Text => reports::text::run(&report, out),
+        Format::Json => reports::json::write(&report, out),
+        Format::Csv => reports::rows::run(&report, out),
+    }
+    .map_err(Failure::Stdout)
+}
+
+/// The inputs with what the command line says laid over them.
+fn load(arguments: &Arguments) -> Result<Inputs, Failure> {
+    let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
+    inputs.scenario.simulable()?;
+    inputs.select(&arguments.candidates)?;
+    let traffic = &mut inputs.scenario.traffic;
+    traffic.seed = arguments.seed.unwrap_or(traffic.seed);
+    traffic.requests = arguments.requests.or(traffic.requests);
+    Ok(inputs)
+}
+
+fn seeds(first: u64, count: u32) -> Vec<u64> {
+    (0..u64::from(count)).map(|i| first.wrapping_add(i)).collect()
+}
+
+fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> Vec<Warning> {
+    let mut all: Vec<Warning> = Vec::new();
+    for result in results {
+        let Job { candidate, .. } = result.job;
+        let name = &inputs.scenario.candidates[candidate].name;
+        for warning in warnings::after_run(name, &setups[candidate], &result.summary, &result.end) {
+            let known = |seen: &Warning| seen.code == warning.code && seen.candidate == warning.candidate;
+            if !all.iter().any(known) {
+                all.push(warning);
+            }
+        }
+    }
+    all
+}
+
+fn report(
+    inputs: &Inputs,
+    setups: &[Setup],
+    seeds: &[u64],
+    results: &[JobResult],
+    warnings: Vec<Warning>,
+) -> RunReport {
+    let first = &results[0];
+    let by_candidate: Vec<Vec<CandidateReport>> = results
+        .chunk_by(|one, next| one.job.candidate == next.job.candidate)
+        .map(|runs| {
+            let candidate = runs[0].job.candidate;
+            let name = &inputs.scenario.candidates[candidate].name;
+            runs.iter().map(|run| record::candidate(name, &setups[candidate], &run.summary)).collect()
+        })
+        .collect();
+    RunReport {
+        scenario: record::scenario(
+            &inputs.scenario,
+            u64::from(first.end.requests_offered),
+            first.summary.latency.from_s,
+        ),
+        seed: seeds[0],
+        seeds: (seeds.len() > 1).then(|| seeds.to_vec()),
+        engine: record::engine(&inputs.scenario.server),
+        profile: record::profile(&inputs.profile),
+        warnings,
+        candidates: by_candidate
+            .iter()
+            .map(|runs| CandidateReport::over_seeds(runs).expect("runs of one candidate, at least one"))
+            .collect(),
+        pairs: (seeds.len() > 1).then(|| {
+            by_candidate.iter().skip(1).map(|candidate| PairReport::between(&by_candidate[0], candidate)).collect()
+        }),
+    }
+}

@@ -1,0 +1,100 @@
+//! What a result is about: scenario, engine, profile.
+
+use calibrate::profile::{Overlap, Profile, Provenance};
+use reports::{EngineReport, GroupReport, ProfileReport, ScenarioReport, SloReport};
+use sha2::{Digest, Sha256};
+
+use crate::engine::vllm::options::{AttentionSupport, VllmOptions};
+use crate::scenario::{Scenario, Slo};
+use crate::time::SimDuration;
+
+/// The scenario by name and content; `requests` were offered to every candidate, figures start at `from_s`.
+#[must_use]
+pub fn scenario(scenario: &Scenario, requests: u64, from_s: f64) -> ScenarioReport {
+    ScenarioReport {
+        name: scenario.name.clone(),
+        sha256: sha256(scenario.source.as_bytes()),
+        requests,
+        warmup_s: from_s,
+        slo: slo(&scenario.slo),
+    }
+}
+
+/// The objectives; `None` if none is set.
+#[must_use]
+pub fn slo(slo: &Slo) -> Option<SloReport> {
+    let ms = |limit: Option<SimDuration>| limit.map(SimDuration::as_ms);
+    (*slo != Slo::default()).then(|| SloReport {
+        ttft_ms: ms(slo.ttft),
+        tpot_ms: ms(slo.tpot),
+        e2el_ms: ms(slo.e2el),
+    })
+}
+
+/// The engine and the options that decide ladders and schedules.
+#[must_use]
+pub fn engine(options: &VllmOptions) -> EngineReport {
+    EngineReport {
+        name: "vllm".into(),
+        version: options.version.to_string(),
+        runner: options.runner.to_string().into(),
+        max_num_seqs: options.scheduler.max_num_seqs.into(),
+        max_num_batched_tokens: options.scheduler.max_num_batched_tokens.into(),
+        max_model_len: Some(options.scheduler.max_model_len.into()),
+        attention_support: support(options.graphs.attention_support).to_owned(),
+        async_scheduling: Some(options.scheduler.async_scheduling),
+    }
+}
+
+fn support(support: AttentionSupport) -> &'static str {
+    match support {
+        AttentionSupport::Never => "NEVER",
+        AttentionSupport::UniformSingleTokenDecode => "UNIFORM_SINGLE_TOKEN_DECODE",
+        AttentionSupport::UniformBatch => "UNIFORM_BATCH",
+        AttentionSupport::Always => "ALWAYS",
+    }
+}
+
+/// Groups that no figure of a vLLM run comes from.
+const UNUSED: [&str; 2] = ["machine.update", "machine.bandwidth"];
+
+/// The profile with the provenance of each group that prices steps, memory or start-up.
+#[must_use]
+pub fn profile(profile: &Profile) -> ProfileReport {
+    let shadowed = if profile.engine.attention.is_some() { "machine.attention" } else { "" };
+    ProfileReport {
+        name: profile.name.clone(),
+        device: Some(profile.identity.device.clone()),
+        model: Some(profile.identity.model_name.clone()),
+        overlap: match profile.overlap {
+            Overlap::Pipelined => "pipelined".into(),
+            Overlap::Additive => "additive".into(),
+        },
+        groups: profile
+            .groups()
+            .into_iter()
+            .filter(|(name, _)| !UNUSED.contains(name) && *name != shadowed)
+            .map(|(name, provenance)| group(name, provenance))
+            .collect(),
+    }
+}
+
+fn group(name: &str, provenance: &Provenance) -> GroupReport {
+    GroupReport {
+        group: name.to_owned(),
+        kind: provenance.kind.as_str().into(),
+        source: provenance.source.clone(),
+        licence: provenance.licence.clone(),
+        valid_range: provenance.valid.clone().or_else(|| provenance.range.clone()),
+        method: provenance.method.clone(),
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}

@@ -1,0 +1,130 @@
+//! Observers that write what happens: requests.csv and steps.jsonl.
+
+use std::io::{self, Write};
+
+use reports::{RequestLog, RequestRecord, StepHeader, StepLog};
+
+use super::step::{request, step};
+use crate::metrics::Attainment;
+use crate::metrics::latency::RequestClock;
+use crate::observe::{Event, Observer};
+use crate::scenario::Slo;
+use crate::server::Setup;
+use crate::time::SimTime;
+
+/// Writes one row a request, when it finishes or is refused.
+pub struct RequestLogger<W: Write> {
+    log: RequestLog<W>,
+    candidate: String,
+    seed: u64,
+    slo: Slo,
+    clock: RequestClock,
+    /// Preemptions of the live requests, by slot.
+    preemptions: Vec<u32>,
+}
+
+/// Writes one line a step.
+pub struct StepLogger<'a, W: Write> {
+    log: StepLog<W>,
+    setup: &'a Setup,
+}
+
+impl<W: Write> RequestLogger<W> {
+    /// A log of one candidate and seed.
+    ///
+    /// # Errors
+    /// The I/O error of the sink.
+    pub fn new(sink: W, candidate: &str, seed: u64, slo: Slo) -> io::Result<Self> {
+        Ok(Self {
+            log: RequestLog::new(sink)?,
+            candidate: candidate.to_owned(),
+            seed,
+            slo,
+            clock: RequestClock::default(),
+            preemptions: Vec::new(),
+        })
+    }
+
+    /// Flushes and gives the sink back.
+    ///
+    /// # Errors
+    /// The I/O error of the sink.
+    pub fn finish(self) -> io::Result<W> {
+        self.log.finish()
+    }
+}
+
+impl<W: Write> Observer for RequestLogger<W> {
+    fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::RequestArrived { slot, request, .. } => {
+                let slot = slot.0 as usize;
+                self.clock.arrived(slot, request);
+                self.preemptions.resize(self.preemptions.len().max(slot + 1), 0);
+                self.preemptions[slot] = 0;
+            }
+            Event::RequestRefused { at, id, request, .. } => {
+                let row = RequestRecord {
+                    candidate: self.candidate.clone(),
+                    seed: self.seed,
+                    id: u64::from(id.0),
+                    arrival_s: at.since(SimTime::ZERO).as_s(),
+                    prompt_tokens: request.prompt_tokens,
+                    output_tokens: 0,
+                    outcome: "refused".to_owned(),
+                    ttft_ms: None,
+                    tpot_ms: None,
+                    e2el_ms: None,
+                    preemptions: 0,
+                    good: (self.slo != Slo::default()).then_some(false),
+                };
+                self.log.request(&row)?;
+            }
+            Event::StepScheduled(step) => {
+                for preempted in &step.plan.preempted {
+                    self.preemptions[preempted.slot.0 as usize] += 1;
+                }
+            }
+            Event::StepApplied { at, outcome, .. } => {
+                for delivered in &outcome.delivered {
+                    let (_, Some(finished)) = self.clock.delivered(*at, delivered) else { continue };
+                    let good = (self.slo != Slo::default()).then(|| {
+                        Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el)
+                    });
+                    let preemptions = self.preemptions[delivered.slot.0 as usize];
+                    self.log.request(&request(&self.candidate, self.seed, &finished, preemptions, good))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a, W: Write> StepLogger<'a, W> {
+    /// A log that begins with `header`.
+    ///
+    /// # Errors
+    /// The I/O error of the sink.
+    pub fn new(sink: W, header: &StepHeader, setup: &'a Setup) -> io::Result<Self> {
+        let mut log = StepLog::new(sink);
+        log.header(header)?;
+        Ok(Self { log, setup })
+    }
+
+    /// Flushes and gives the sink back.
+    ///
+    /// # Errors
+    /// The I/O error of the sink.
+    pub fn finish(self) -> io::Result<W> {
+        self.log.finish()
+    }
+}
+
+impl<W: Write> Observer for StepLogger<'_, W> {
+    fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::StepScheduled(scheduled) => self.log.step(&step(scheduled, self.setup)),
+            _ => Ok(()),
+        }
+    }
+}

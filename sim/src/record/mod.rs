@@ -1,0 +1,11 @@
+//! From the simulator's types to the records of [`reports`]: the only place that knows both.
+
+mod candidate;
+mod context;
+mod logs;
+mod step;
+
+pub use candidate::candidate;
+pub use context::{engine, profile, scenario, slo};
+pub use logs::{RequestLogger, StepLogger};
+pub use step::{artifact, cost_terms, descriptor, request, step, step_header};

@@ -1,0 +1,117 @@
+//! Warnings about what a run showed.
+
+use reports::Warning;
+
+use super::percent;
+use crate::engine::shape::FallbackCause;
+use crate::metrics::Summary;
+use crate::server::{RunEnd, Setup};
+
+/// What one candidate's run gives reason to warn about.
+#[must_use]
+pub fn after_run(name: &str, setup: &Setup, summary: &Summary, end: &RunEnd) -> Vec<Warning> {
+    let about = |code: &str, message: String| Warning::about(name, code, message);
+    [
+        ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
+        relaxed(summary).map(|message| about("full_relaxed", message)),
+        losing(summary).map(|message| about("replay_loses", message)),
+        outside(summary).map(|message| about("outside_range", message)),
+        mixed_as_sum(summary).map(|message| about("mixed_attention_as_sum", message)),
+        refused(setup, summary).map(|message| about("requests_refused", message)),
+        preempted(summary).map(|message| about("preemptions", message)),
+        skipped(end).map(|message| Warning::general("trace_rows_skipped", message)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {
+    let above = summary.rungs.fallbacks.get(&FallbackCause::AboveCeiling).copied().filter(|&steps| steps > 0)?;
+    let ceiling = setup.graphs.capture_sizes().last().copied().unwrap_or_default();
+    let decode = match summary.rungs.decode_steps_above_ceiling {
+        0 => "none of them pure decode".to_owned(),
+        steps => format!(
+            "{steps} of them pure decode, {} of all pure decode steps",
+            percent(steps, summary.rungs.decode_steps)
+        ),
+    };
+    Some(format!(
+        "the load goes above the largest captured size, {ceiling} tokens: {above} steps ({}) ran without a graph, {decode}",
+        percent(above, summary.steps.steps)
+    ))
+}
+
+fn relaxed(summary: &Summary) -> Option<String> {
+    let relaxed = summary.rungs.relaxed_steps;
+    (relaxed > 0).then(|| {
+        format!(
+            "{relaxed} steps ({}) wanted a FULL graph and ran PIECEWISE: no FULL size fits them",
+            percent(relaxed, summary.steps.steps)
+        )
+    })
+}
+
+fn losing(summary: &Summary) -> Option<String> {
+    let (losing, total) = (summary.rungs.losing_steps, summary.rungs.total());
+    (losing > 0).then(|| {
+        format!(
+            "replay cost more than running without a graph in {losing} steps ({} of graph steps); over all graph steps \
+             it saved {:.1} ms",
+            percent(losing, total.steps),
+            total.saved_ns as f64 / 1e6
+        )
+    })
+}
+
+fn outside(summary: &Summary) -> Option<String> {
+    let steps = summary.steps.outside_steps;
+    let groups: Vec<String> = summary
+        .steps
+        .outside_by_group
+        .iter()
+        .map(|(group, steps)| format!("{} in {steps}", group.name()))
+        .collect();
+    (steps > 0).then(|| {
+        format!(
+            "{steps} steps ({}) were priced outside the range of the profile ({}): those prices are extrapolated",
+            percent(steps, summary.steps.steps),
+            groups.join(", ")
+        )
+    })
+}
+
+fn mixed_as_sum(summary: &Summary) -> Option<String> {
+    let steps = summary.steps.mixed_as_sum_steps;
+    (steps > 0).then(|| {
+        format!(
+            "{steps} steps ({}) mix prefill and decode; the profile has no table of mixed attention, so the two were \
+             added, which is too little where one kernel serves both",
+            percent(steps, summary.steps.steps)
+        )
+    })
+}
+
+fn refused(setup: &Setup, summary: &Summary) -> Option<String> {
+    let refused = summary.latency.refused;
+    (refused > 0).then(|| {
+        format!(
+            "{refused} requests were refused: with max_model_len = {} their prompts leave no room for a token",
+            setup.options.scheduler.max_model_len
+        )
+    })
+}
+
+fn preempted(summary: &Summary) -> Option<String> {
+    let preemptions = summary.steps.preemptions;
+    (preemptions > 0).then(|| {
+        format!(
+            "{preemptions} preemptions: the KV pool of {} usable blocks ran full and requests were computed again",
+            summary.steps.usable_blocks
+        )
+    })
+}
+
+fn skipped(end: &RunEnd) -> Option<String> {
+    (end.skipped_rows > 0).then(|| format!("{} rows of the trace were skipped as bad", end.skipped_rows))
+}

@@ -1,0 +1,83 @@
+//! Warnings that need no run: the scenario, the profile, the ladders.
+
+use calibrate::profile::{Expected, Kind, Profile};
+use reports::Warning;
+
+use crate::engine::shape::RuntimeMode;
+use crate::scenario::Scenario;
+use crate::server::Setup;
+
+/// What can be said before any step is simulated; `setups` are the scenario's candidates in order.
+#[must_use]
+pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> =
+        scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect();
+    warnings.push(Warning::general(
+        "prefix_cache_off",
+        "vLLM has the prefix cache on by default; it is not simulated yet and is off here, so shared prefixes and \
+         preempted requests are computed in full",
+    ));
+    warnings.extend(about_profile(scenario, profile));
+    for (candidate, setup) in scenario.candidates.iter().zip(setups) {
+        warnings.extend(
+            setup.graphs.warnings().iter().map(|warning| {
+                Warning::about(&candidate.name, warning.code(), warning.to_string())
+            }),
+        );
+        warnings.extend(about_largest_batch(&candidate.name, setup));
+    }
+    warnings
+}
+
+fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
+    let expected = Expected {
+        engine: Some("vllm".to_owned()),
+        engine_version: Some(scenario.server.version.to_string()),
+        model_name: scenario.model.as_ref().map(|model| model.name.clone()),
+        ..Expected::default()
+    };
+    let mut warnings: Vec<Warning> = profile
+        .mismatches(&expected)
+        .into_iter()
+        .map(|message| Warning::general("profile_mismatch", message))
+        .collect();
+    if profile.groups().iter().any(|(_, provenance)| provenance.kind == Kind::Double) {
+        warnings.push(Warning::general(
+            "profile_double",
+            "the profile was made by the test double of the driver: its figures are not measurements",
+        ));
+    }
+    warnings
+}
+
+/// The largest decode batch should be a rung: the busiest steps are the ones that pay for a missing one.
+fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
+    let ceiling = *setup.graphs.capture_sizes().last()?;
+    let max_num_seqs = setup.options.scheduler.max_num_seqs;
+    let largest_tokens = max_num_seqs.saturating_mul(setup.options.graphs.num_speculative_tokens + 1);
+    if largest_tokens > ceiling {
+        return Some(Warning::about(
+            name,
+            "ceiling_below_max_num_seqs",
+            format!(
+                "decode batches of {}..{largest_tokens} tokens (max_num_seqs = {max_num_seqs}) run without a graph: the \
+                 largest captured size is {ceiling}; capture {largest_tokens} or lower max_num_seqs",
+                ceiling + 1
+            ),
+        ));
+    }
+    let full_is_captured = setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full);
+    let is_rung = setup.graphs.capture_order().iter().any(|key| {
+        key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured)
+    });
+    (!is_rung).then(|| {
+        Warning::about(
+            name,
+            "largest_batch_not_a_rung",
+            format!(
+                "the largest decode batch, {largest_tokens} tokens (max_num_seqs = {max_num_seqs}), is not a captured \
+                 size: every full batch is padded or relaxed; add {largest_tokens} to cudagraph_capture_sizes"
+            ),
+        )
+    })
+}

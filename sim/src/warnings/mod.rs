@@ -1,0 +1,13 @@
+//! What an operator must know before trusting a result, each under a stable code.
+
+mod after;
+mod before;
+
+pub use after::after_run;
+pub use before::before_run;
+
+/// A share in percent, for a sentence; a share that is not zero never reads as zero.
+fn percent(part: u64, whole: u64) -> String {
+    let percent = 100.0 * part as f64 / whole.max(1) as f64;
+    if part > 0 && percent < 0.1 { "less than 0.1 %".to_owned() } else { format!("{percent:.1} %") }
+}
