@@ -19,6 +19,7 @@ struct Trace {
 }
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 struct Config {
     name: String,
     vllm: Version,

@@ -83,6 +83,10 @@ pub enum TrafficError {
         /// Usable rows.
         rows: u64,
     },
+    /// Nothing says how many requests there are.
+    #[error("this traffic has no end: the number of requests is not given")]
+    #[diagnostic(help("set `requests` under [traffic], or pass --requests"))]
+    Endless,
     /// Traffic that is a histogram of step shapes has no requests.
     #[error("this traffic is a histogram of step shapes and has no requests to send")]
     #[diagnostic(help("use `sim price`, or describe [traffic.arrivals] and [traffic.lengths]"))]

@@ -18,9 +18,7 @@ pub use histogram::{StepHistogram, StepRow};
 pub use lengths::{Clip, LengthPair, Lengths, LogNormalLength};
 pub use random::Streams;
 pub use stream::RequestStream;
-pub use trace::{
-    BadRows, ColumnNames, SkippedRows, TimeUnit, TraceFormat, TraceReader, TraceRow, TraceSource, Unsorted,
-};
+pub use trace::{BadRows, ColumnNames, SkippedRows, TimeUnit, TraceFormat, TraceReader, TraceSource, Unsorted, Wanted};
 
 use crate::time::SimTime;
 

@@ -66,6 +66,13 @@ mod tests {
         assert_eq!(split_mix64(&mut state), 3_203_168_211_198_807_973);
     }
 
+    /// Computed apart from this code, by the definition of the generator.
+    #[test]
+    fn first_draws_of_a_seed_are_pinned() {
+        assert_eq!(first(7, "arrivals"), [0xeb63_affd_ae74_3247, 0x9617_e090_fa82_97f7, 0xfdc6_0765_2826_67a9]);
+        assert_eq!(first(0, "lengths"), [0x4b15_38ad_8d75_6b3d, 0x7ee0_cf70_9cb7_e90c, 0x4795_dc3d_e1e7_3b48]);
+    }
+
     #[test]
     fn names_and_seeds_tell_streams_apart() {
         assert_eq!(first(7, "arrivals"), first(7, "arrivals"));

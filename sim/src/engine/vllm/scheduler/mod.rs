@@ -7,6 +7,7 @@
 //! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
 
 mod cadence;
+mod long_prefill;
 mod output;
 mod plan;
 mod refusal;
@@ -24,6 +25,7 @@ pub use request::{NewRequest, RequestId, Slot};
 use super::memory::BlockPool;
 use super::options::{SchedulerOptions, Version};
 use cadence::PrefillCadence;
+use long_prefill::LongPrefill;
 use request::{Request, Slab};
 
 /// One engine's scheduler: its waiting queue, its running list and its KV blocks.
@@ -48,13 +50,11 @@ pub struct Scheduler {
 #[derive(Clone, Debug)]
 struct Rules {
     token_budget: u32,
-    max_num_batched_tokens: u32,
+    long_prefill: LongPrefill,
     max_running: usize,
     max_model_len: u32,
     chunked_prefill: bool,
     asynchronous: bool,
-    long_prefill_threshold: u32,
-    long_prefill_adaptive: bool,
     reserve_full_prompt: bool,
     watermark_blocks: u32,
 }
@@ -157,33 +157,22 @@ impl Scheduler {
 
 impl Rules {
     fn new(options: &SchedulerOptions, num_gpu_blocks: u32) -> Self {
-        let max_num_batched_tokens = options.max_num_batched_tokens;
+        let input_budget = options.max_num_batched_tokens;
         Self {
             // Both the scheduled-token budget and the input budget bind; without draft slots both fall by the same.
-            token_budget: options.max_num_scheduled_tokens.unwrap_or(u32::MAX).min(max_num_batched_tokens),
-            max_num_batched_tokens,
+            token_budget: options.max_num_scheduled_tokens.unwrap_or(u32::MAX).min(input_budget),
+            long_prefill: LongPrefill {
+                threshold: options.long_prefill_token_threshold,
+                adaptive: options.long_prefill_token_threshold_adaptive,
+                input_budget,
+            },
             max_running: options.max_num_active_seqs.unwrap_or(options.max_num_seqs) as usize,
             max_model_len: options.max_model_len,
             chunked_prefill: options.enable_chunked_prefill,
             asynchronous: options.async_scheduling,
-            long_prefill_threshold: options.long_prefill_token_threshold,
-            long_prefill_adaptive: options.long_prefill_token_threshold_adaptive,
             reserve_full_prompt: options.scheduler_reserve_full_isl,
             // A share of the whole pool, the null block included.
             watermark_blocks: (options.watermark * f64::from(num_gpu_blocks)) as u32,
-        }
-    }
-
-    /// The most tokens that one request may get in a step with `requests` running and waiting ones. A lone request
-    /// starves nobody, so no cap applies; the adaptive form never cuts below an even share of the input budget.
-    fn chunk_cap(&self, requests: usize) -> u32 {
-        match self.long_prefill_threshold {
-            0 => u32::MAX,
-            _ if requests <= 1 => u32::MAX,
-            threshold if self.long_prefill_adaptive => {
-                threshold.max((self.max_num_batched_tokens as usize / requests) as u32)
-            }
-            threshold => threshold,
         }
     }
 }

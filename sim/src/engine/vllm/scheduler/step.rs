@@ -23,7 +23,7 @@ impl Scheduler {
         plan.clear();
         let mut round = Round {
             budget: self.rules.token_budget,
-            chunk_cap: self.rules.chunk_cap(self.running.len() + self.waiting.len()),
+            chunk_cap: self.rules.long_prefill.cap(self.running.len() + self.waiting.len()),
             defer: self.cadence.defers() && self.running.iter().any(|&slot| !self.requests[slot].mid_prefill),
             prefilled: false,
         };
