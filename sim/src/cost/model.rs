@@ -76,6 +76,12 @@ impl CostModel {
         }
     }
 
+    /// What mode NONE means in this engine: true or compiled eager.
+    #[must_use]
+    pub fn eager(&self) -> Execution {
+        self.eager
+    }
+
     /// The execution kind of a dispatched step.
     #[must_use]
     pub fn execution(&self, mode: RuntimeMode) -> Execution {

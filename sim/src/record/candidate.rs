@@ -20,7 +20,7 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     let mut report = CandidateReport {
         name: name.to_owned(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
-        cudagraph_mode: setup.graphs.resolved_mode().to_string(),
+        cudagraph_mode: setup.graphs.mode().to_string(),
         ..CandidateReport::default()
     };
     set_latency(&mut report, &summary.latency);
@@ -126,7 +126,7 @@ fn rung_reports(captured: &[Descriptor], rungs: &RungStats) -> Vec<RungReport> {
 
 /// Every captured descriptor in capture order, then the eager kind.
 fn artifacts(setup: &Setup, rungs: &RungStats) -> Vec<ArtifactReport> {
-    let eager = setup.graphs.eager_execution();
+    let eager = setup.cost.eager();
     let seconds = |at: SimTime| at.since(SimTime::ZERO).as_s();
     let captured = setup.graphs.capture_order().iter().map(|key| {
         let tally = rungs.rungs.get(key);

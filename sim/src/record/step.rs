@@ -83,7 +83,7 @@ pub fn step_header(
         seed,
         engine: engine(&setup.options),
         candidate: candidate.to_owned(),
-        cudagraph_mode: setup.graphs.resolved_mode().to_string(),
+        cudagraph_mode: setup.graphs.mode().to_string(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
     }
 }
@@ -110,7 +110,7 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         kv_total_blocks: u64::from(step.usable_blocks),
         fallback: cause.map(|cause| cause.to_string().into()),
         relaxed,
-        artifact: artifact(&key, setup.graphs.eager_execution()),
+        artifact: artifact(&key, setup.cost.eager()),
         cost: cost_terms(&step.cost, setup.cost.overlap, setup.options.scheduler.async_scheduling),
         outside_range: !step.cost.outside.is_empty(),
         derived: !step.cost.derived.is_empty(),

@@ -51,6 +51,8 @@ pub struct RunEnd {
     pub requests_offered: u32,
     /// Preemptions.
     pub preemptions: u64,
+    /// Trace rows left out as bad.
+    pub skipped_rows: u64,
 }
 
 impl<'a> Replica<'a> {
@@ -104,6 +106,7 @@ impl<'a> Replica<'a> {
             steps: self.steps,
             requests_offered: self.requests_offered,
             preemptions: self.scheduler.preemptions(),
+            skipped_rows: source.stream.skipped_rows().count,
         })
     }
 
@@ -208,11 +211,8 @@ impl Source {
         match &mut self.clients {
             None => self.next = self.stream.next().transpose()?,
             Some(clients) => {
-                if let Some(&arrival) = clients.front()
-                    && let Some(request) = self.stream.next().transpose()?
-                {
-                    clients.pop_front();
-                    self.next = Some(Request { arrival, ..request });
+                if let Some(arrival) = clients.pop_front() {
+                    self.next = self.stream.next_at(arrival).transpose()?;
                 }
             }
         }

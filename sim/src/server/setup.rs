@@ -8,7 +8,7 @@ use crate::cost::{CostModel, EngineSide, Execution};
 use crate::engine::vllm::error::EngineError;
 use crate::engine::vllm::memory::PoolTooSmall;
 use crate::engine::vllm::options::{GraphOptions, VllmOptions};
-use crate::engine::vllm::plan::GraphPlan;
+use crate::engine::vllm::plan::{EagerKind, GraphPlan};
 use crate::engine::vllm::scheduler::Scheduler;
 
 /// Everything that is decided before the first request: one server with one candidate's graphs.
@@ -46,6 +46,19 @@ pub enum SetupError {
     PoolTooSmall(#[from] PoolTooSmall),
 }
 
+impl SetupError {
+    /// What to do about it, where the message does not say so itself.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::Engine(_) | Self::PoolTooSmall(_) => String::new(),
+            Self::NoKvMemory(_) => "raise gpu_memory_utilization, lower max_num_batched_tokens or capture fewer and \
+                 smaller graphs, or give num_gpu_blocks_override"
+                .to_owned(),
+        }
+    }
+}
+
 impl Setup {
     /// Starts `server` with the graph options of one candidate, in the engine's order: graphs are chosen, the KV pool is
     /// sized from what they leave, and the pool must hold one longest request.
@@ -61,7 +74,10 @@ impl Setup {
         let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
         let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
         crate::engine::vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
-        let eager = plan.eager_execution();
+        let eager = match plan.eager_kind() {
+            EagerKind::Compiled => Execution::CompiledEager,
+            EagerKind::True => Execution::Eager,
+        };
         let startup = Startup::of(profile, descriptors, eager == Execution::CompiledEager);
         let attention_layers = profile.identity.model.attention_layers();
         let cost = CostModel::new(

@@ -56,15 +56,7 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
     let max_num_seqs = setup.options.scheduler.max_num_seqs;
     let largest_tokens = max_num_seqs.saturating_mul(setup.options.graphs.num_speculative_tokens + 1);
     if largest_tokens > ceiling {
-        return Some(Warning::about(
-            name,
-            "ceiling_below_max_num_seqs",
-            format!(
-                "decode batches of {}..{largest_tokens} tokens (max_num_seqs = {max_num_seqs}) run without a graph: the \
-                 largest captured size is {ceiling}; capture {largest_tokens} or lower max_num_seqs",
-                ceiling + 1
-            ),
-        ));
+        return None; // The plan itself warns of that.
     }
     let full_is_captured = setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full);
     let is_rung = setup.graphs.capture_order().iter().any(|key| {
