@@ -16,6 +16,17 @@ pub enum Better {
     Neither,
 }
 
+/// How text shows a figure; JSON and CSV keep the figure's own unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// As it is.
+    Plain,
+    /// A share, shown in percent.
+    Percent,
+    /// Bytes, shown in GiB.
+    Gib,
+}
+
 /// Groups of figures, in the order in which tables show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FigureGroup {
@@ -46,6 +57,8 @@ pub struct FigureSpec {
     pub unit: &'static str,
     /// The group of the table it belongs to.
     pub group: FigureGroup,
+    /// How text shows it.
+    pub scale: Scale,
     /// Which side is better.
     pub better: Better,
     /// Reads the figure.
@@ -55,13 +68,14 @@ pub struct FigureSpec {
 }
 
 macro_rules! figures {
-    ($($group:ident { $($($field:ident).+, $label:literal, $unit:literal, $better:ident;)+ })+) => {
+    ($($group:ident { $($($field:ident).+, $label:literal, $unit:literal, $scale:ident, $better:ident;)+ })+) => {
         /// Every scalar figure of a [`CandidateReport`], in the order of tables and CSV columns.
         pub const FIGURES: &[FigureSpec] = &[$($(FigureSpec {
             name: figures!(@path $($field).+),
             label: $label,
             unit: $unit,
             group: FigureGroup::$group,
+            scale: Scale::$scale,
             better: Better::$better,
             get: |candidate| &candidate.$($field).+,
             get_mut: |candidate| &mut candidate.$($field).+,
@@ -72,80 +86,130 @@ macro_rules! figures {
 
 figures! {
     Service {
-        request_goodput, "goodput, requests/s", "requests/s", Higher;
-        request_throughput, "throughput, requests/s", "requests/s", Higher;
-        output_throughput, "output, tokens/s", "tokens/s", Higher;
-        slo_attainment.ttft, "within TTFT SLO, % of requests", "share of completed requests", Higher;
-        slo_attainment.tpot, "within TPOT SLO, % of requests", "share of completed requests", Higher;
-        slo_attainment.e2el, "within E2EL SLO, % of requests", "share of completed requests", Higher;
-        completed, "requests completed", "requests", Higher;
-        refused, "requests refused", "requests", Lower;
-        duration_s, "duration, s", "s", Lower;
+        request_goodput, "goodput, requests/s", "requests/s", Plain, Higher;
+        request_throughput, "throughput, requests/s", "requests/s", Plain, Higher;
+        output_throughput, "output, tokens/s", "tokens/s", Plain, Higher;
+        slo_attainment.ttft, "within TTFT SLO, % of requests", "share of completed requests", Percent, Higher;
+        slo_attainment.tpot, "within TPOT SLO, % of requests", "share of completed requests", Percent, Higher;
+        slo_attainment.e2el, "within E2EL SLO, % of requests", "share of completed requests", Percent, Higher;
+        completed, "requests completed", "requests", Plain, Higher;
+        refused, "requests refused", "requests", Plain, Lower;
+        duration_s, "duration, s", "s", Plain, Lower;
     }
     Latency {
-        mean_ttft_ms, "TTFT mean, ms", "ms", Lower;
-        median_ttft_ms, "TTFT median, ms", "ms", Lower;
-        p99_ttft_ms, "TTFT p99, ms", "ms", Lower;
-        mean_tpot_ms, "TPOT mean, ms", "ms", Lower;
-        median_tpot_ms, "TPOT median, ms", "ms", Lower;
-        p99_tpot_ms, "TPOT p99, ms", "ms", Lower;
-        mean_itl_ms, "ITL mean, ms", "ms", Lower;
-        median_itl_ms, "ITL median, ms", "ms", Lower;
-        p99_itl_ms, "ITL p99, ms", "ms", Lower;
-        mean_e2el_ms, "E2EL mean, ms", "ms", Lower;
-        median_e2el_ms, "E2EL median, ms", "ms", Lower;
-        p99_e2el_ms, "E2EL p99, ms", "ms", Lower;
+        mean_ttft_ms, "TTFT mean, ms", "ms", Plain, Lower;
+        median_ttft_ms, "TTFT median, ms", "ms", Plain, Lower;
+        p99_ttft_ms, "TTFT p99, ms", "ms", Plain, Lower;
+        mean_tpot_ms, "TPOT mean, ms", "ms", Plain, Lower;
+        median_tpot_ms, "TPOT median, ms", "ms", Plain, Lower;
+        p99_tpot_ms, "TPOT p99, ms", "ms", Plain, Lower;
+        mean_itl_ms, "ITL mean, ms", "ms", Plain, Lower;
+        median_itl_ms, "ITL median, ms", "ms", Plain, Lower;
+        p99_itl_ms, "ITL p99, ms", "ms", Plain, Lower;
+        mean_e2el_ms, "E2EL mean, ms", "ms", Plain, Lower;
+        median_e2el_ms, "E2EL median, ms", "ms", Plain, Lower;
+        p99_e2el_ms, "E2EL p99, ms", "ms", Plain, Lower;
     }
     Graphs {
-        exact_hit_rate, "exact hits, % of graph steps", "share of graph steps", Higher;
-        padding_ratio, "padded / real rows, %", "padded rows / real rows, graph steps", Lower;
-        waste_share, "padded / rows run, %", "padded rows / rows run, graph steps", Lower;
-        fallback_rate, "no graph, % of steps", "share of steps", Lower;
-        fallbacks.above_ceiling, "  above the ceiling, steps", "steps", Lower;
-        fallbacks.no_key, "  no key, steps", "steps", Lower;
-        fallbacks.mode_excluded, "  mode excluded, steps", "steps", Lower;
-        fallbacks.graphs_off, "  graphs off, steps", "steps", Neither;
-        relaxed_steps, "FULL relaxed to PIECEWISE, steps", "steps", Lower;
-        saved_ms, "saved by replay, ms in all", "ms", Higher;
+        exact_hit_rate, "exact hits, % of graph steps", "share of graph steps", Percent, Higher;
+        padding_ratio, "padded / real rows, %", "padded rows / real rows, graph steps", Percent, Lower;
+        waste_share, "padded / rows run, %", "padded rows / rows run, graph steps", Percent, Lower;
+        fallback_rate, "no graph, % of steps", "share of steps", Percent, Lower;
+        fallbacks.above_ceiling, "  above the ceiling, steps", "steps", Plain, Lower;
+        fallbacks.no_key, "  no key, steps", "steps", Plain, Lower;
+        fallbacks.mode_excluded, "  mode excluded, steps", "steps", Plain, Lower;
+        fallbacks.graphs_off, "  graphs off, steps", "steps", Plain, Neither;
+        relaxed_steps, "FULL relaxed to PIECEWISE, steps", "steps", Plain, Lower;
+        saved_ms, "saved by replay, ms in all", "ms", Plain, Higher;
     }
     Steps {
-        steps, "steps", "steps", Neither;
-        mean_batch_rows, "real rows per step, mean", "rows", Neither;
-        mean_step_ms, "step, mean, ms", "ms", Lower;
-        host_ms_per_step, "host per step, ms", "ms", Lower;
-        device_idle_ms_per_step, "device idle per step, ms", "ms", Lower;
-        preemptions, "preemptions", "preemptions", Lower;
-        cost.dense_ms, "device: dense per step, ms", "ms a step", Lower;
-        cost.head_ms, "device: head per step, ms", "ms a step", Lower;
-        cost.attention_ms, "device: attention per step, ms", "ms a step", Lower;
-        cost.step_overhead_ms, "host: step overhead, ms", "ms a step", Lower;
-        cost.request_overhead_ms, "host: request overhead, ms", "ms a step", Lower;
-        cost.launch_ms, "host: launch per step, ms", "ms a step", Lower;
-        cost.bookkeeping_ms, "host: bookkeeping per step, ms", "ms a step", Lower;
-        cost.update_ms, "host: graph updates per step, ms", "ms a step", Lower;
+        steps, "steps", "steps", Plain, Neither;
+        mean_batch_rows, "real rows per step, mean", "rows", Plain, Neither;
+        mean_step_ms, "step, mean, ms", "ms", Plain, Lower;
+        host_ms_per_step, "host per step, ms", "ms", Plain, Lower;
+        device_idle_ms_per_step, "device idle per step, ms", "ms", Plain, Lower;
+        preemptions, "preemptions", "preemptions", Plain, Lower;
+        cost.dense_ms, "  device: dense, ms", "ms a step", Plain, Lower;
+        cost.head_ms, "  device: head, ms", "ms a step", Plain, Lower;
+        cost.attention_ms, "  device: attention, ms", "ms a step", Plain, Lower;
+        cost.step_overhead_ms, "  host: step overhead, ms", "ms a step", Plain, Lower;
+        cost.request_overhead_ms, "  host: request overhead, ms", "ms a step", Plain, Lower;
+        cost.launch_ms, "  host: launch, ms", "ms a step", Plain, Lower;
+        cost.bookkeeping_ms, "  host: bookkeeping, ms", "ms a step", Plain, Lower;
+        cost.update_ms, "  host: graph updates, ms", "ms a step", Plain, Lower;
     }
     Price {
-        descriptors_captured, "descriptors captured", "descriptors", Lower;
-        cuda_graphs, "CUDA graphs", "graphs", Lower;
-        graph_memory_bytes, "graph memory, GiB", "bytes", Lower;
-        graph_memory_estimate_bytes, "  as the engine estimates, GiB", "bytes", Neither;
-        kv_tokens, "KV pool, tokens", "tokens", Higher;
-        kv_tokens_lost, "KV lost to graphs, tokens", "tokens", Lower;
-        peak_kv_usage, "KV in use at the peak, %", "share of blocks", Lower;
-        startup_s, "start-up, s", "s", Lower;
-        startup.compile_s, "  compile, s", "s", Lower;
-        startup.warm_up_s, "  warm-up, s", "s", Lower;
-        startup.capture_s, "  capture, s", "s", Lower;
+        descriptors_captured, "descriptors captured", "descriptors", Plain, Lower;
+        cuda_graphs, "CUDA graphs", "graphs", Plain, Lower;
+        graph_memory_bytes, "graph memory, GiB", "bytes", Gib, Lower;
+        graph_memory_estimate_bytes, "  as the engine estimates, GiB", "bytes", Gib, Neither;
+        kv_tokens, "KV pool, tokens", "tokens", Plain, Higher;
+        kv_tokens_lost, "KV lost to graphs, tokens", "tokens", Plain, Lower;
+        peak_kv_usage, "KV in use at the peak, %", "share of blocks", Percent, Lower;
+        startup_s, "start-up, s", "s", Plain, Lower;
+        startup.compile_s, "  compile, s", "s", Plain, Lower;
+        startup.warm_up_s, "  warm-up, s", "s", Plain, Lower;
+        startup.capture_s, "  capture, s", "s", Plain, Lower;
     }
     Trust {
-        steps_outside_range, "priced outside the range, steps", "steps", Lower;
-        steps_from_derived, "priced from derived figures, steps", "steps", Neither;
+        steps_outside_range, "priced outside the range, steps", "steps", Plain, Lower;
+        steps_from_derived, "priced from derived figures, steps", "steps", Plain, Neither;
     }
     ColdStart {
-        cold_start.steps, "before the cut: steps", "steps", Neither;
-        cold_start.completed, "before the cut: requests", "requests", Neither;
-        cold_start.mean_ttft_ms, "before the cut: TTFT mean, ms", "ms", Lower;
-        cold_start.p99_ttft_ms, "before the cut: TTFT p99, ms", "ms", Lower;
-        cold_start.mean_step_ms, "before the cut: step, ms", "ms", Lower;
+        cold_start.steps, "steps", "steps", Plain, Neither;
+        cold_start.completed, "requests", "requests", Plain, Neither;
+        cold_start.mean_ttft_ms, "TTFT mean, ms", "ms", Plain, Lower;
+        cold_start.p99_ttft_ms, "TTFT p99, ms", "ms", Plain, Lower;
+        cold_start.mean_step_ms, "step, ms", "ms", Plain, Lower;
+    }
+}
+
+impl FigureGroup {
+    /// The group's heading in text tables.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::Latency => "Latency",
+            Self::Graphs => "Graphs",
+            Self::Steps => "Steps (times are means per step)",
+            Self::Price => "Memory and start-up",
+            Self::Trust => "Trust",
+            Self::ColdStart => "Before the warm-up cut",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_reads_and_sets_its_own_field() {
+        for (index, spec) in FIGURES.iter().enumerate() {
+            let mut candidate = CandidateReport::default();
+            *(spec.get_mut)(&mut candidate) = Figure::from(index + 1);
+            let json = serde_json::to_value(&candidate).expect("plain data");
+            let found = spec.name.split('.').try_fold(&json, |node, key| node.get(key));
+            assert_eq!(found, Some(&serde_json::json!(index + 1)), "{}", spec.name);
+            assert_eq!(*(spec.get)(&candidate), Figure::from(index + 1), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn no_figure_of_a_candidate_is_missing_from_the_table() {
+        let json = serde_json::to_value(CandidateReport::default()).expect("plain data");
+        let mut names = Vec::new();
+        for (key, value) in json.as_object().expect("a record") {
+            match value {
+                serde_json::Value::Null => names.push(key.clone()),
+                serde_json::Value::Object(inner) => names.extend(inner.keys().map(|part| format!("{key}.{part}"))),
+                _ => {}
+            }
+        }
+        let mut table: Vec<String> = FIGURES.iter().map(|spec| spec.name.to_owned()).collect();
+        names.sort();
+        table.sort();
+        assert_eq!(names, table);
     }
 }

@@ -32,6 +32,7 @@ pub mod rows;
 mod run;
 mod seeds;
 mod steps;
+pub mod text;
 
 mod warning;
 
@@ -41,7 +42,7 @@ pub use descriptor::DescriptorRecord;
 pub use engine::EngineReport;
 pub use explain::{Alternative, Choice, ExplainReport, RuleCheck, StepShapeReport};
 pub use figure::{Figure, Interval};
-pub use figures::{Better, FIGURES, FigureGroup, FigureSpec};
+pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, PaddedSpan};
 pub use pairs::{Difference, PairReport, Verdict};
 pub use price::{PriceCandidate, PriceReport, PriceRung, Saving, StepTimes};

@@ -1,0 +1,100 @@
+//! `sim ladder` as text: sizes, padding, descriptors in capture order.
+
+use std::io::{self, Write};
+
+use super::grid::{Align, Grid};
+use super::prose::paragraph;
+use super::{engine_line, number};
+use crate::{DescriptorRecord, LadderCandidate, LadderReport};
+
+/// Writes the report of `sim ladder`, warnings left out.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn ladder(report: &LadderReport, sink: &mut impl Write) -> io::Result<()> {
+    paragraph(sink, &engine_line(&report.engine), "", "  ")?;
+    writeln!(sink)?;
+    overview(&report.candidates, sink)?;
+    for candidate in &report.candidates {
+        writeln!(sink)?;
+        detail(candidate, sink)?;
+    }
+    Ok(())
+}
+
+fn overview(candidates: &[LadderCandidate], sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        ("candidate", Align::Left),
+        ("cudagraph_mode", Align::Left),
+        ("sizes", Align::Right),
+        ("ceiling", Align::Right),
+        ("FULL", Align::Right),
+        ("PIECEWISE", Align::Right),
+        ("descriptors", Align::Right),
+        ("CUDA graphs", Align::Right),
+        ("capture, s", Align::Right),
+    ];
+    let mut grid = Grid::new(&columns).wrap(0, 24);
+    for LadderCandidate { name, cudagraph_mode, ceiling, counts, capture_s, .. } in candidates {
+        let dash = || number::UNDEFINED.to_owned();
+        grid.row([
+            name.clone(),
+            cudagraph_mode.clone(),
+            number::count(counts.sizes),
+            ceiling.map_or_else(dash, |ceiling| ceiling.to_string()),
+            number::count(counts.full),
+            number::count(counts.piecewise),
+            number::count(counts.descriptors),
+            counts.cuda_graphs.map_or_else(dash, number::count),
+            number::option(*capture_s, 1),
+        ]);
+    }
+    grid.write(sink)
+}
+
+fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> {
+    writeln!(sink, "{}", candidate.name)?;
+    let resolved = &candidate.cudagraph_mode;
+    match &candidate.requested_mode {
+        Some(requested) if requested != resolved => {
+            writeln!(sink, "  mode           {resolved} (asked for: {requested})")?;
+        }
+        _ => writeln!(sink, "  mode           {resolved}")?,
+    }
+    let indent = " ".repeat(17);
+    let sizes = number::sizes(&candidate.capture_sizes, usize::MAX);
+    paragraph(sink, &sizes, "  capture sizes  ", &indent)?;
+    if !candidate.padded.is_empty() {
+        let spans: Vec<String> = candidate
+            .padded
+            .iter()
+            .map(|span| format!("{}>{}", crate::rows::span([span.first, span.last]), span.padded))
+            .collect();
+        paragraph(sink, &spans.join(" "), "  padded to      ", &indent)?;
+    }
+    if !candidate.descriptors.is_empty() {
+        writeln!(sink, "  captured in this order, tokens (tokens/requests where the key names another count):")?;
+    }
+    for group in candidate.descriptors.chunk_by(|a, b| kind(a) == kind(b)) {
+        let tokens: Vec<String> = group.iter().map(tokens).collect();
+        paragraph(sink, &format!("{}: {}", kind(&group[0]), tokens.join(" ")), "    ", "      ")?;
+    }
+    Ok(())
+}
+
+/// What neighbouring descriptors share: everything but their size.
+fn kind(descriptor: &DescriptorRecord) -> String {
+    let mut parts = vec![descriptor.mode.to_string()];
+    parts.extend(descriptor.uniform.map(|uniform| format!("uniform={uniform}")));
+    parts.extend(descriptor.max_query.map(|max_query| format!("max_query={max_query}")));
+    parts.extend((descriptor.loras != 0).then(|| format!("loras={}", descriptor.loras)));
+    parts.extend((descriptor.ubatches > 1).then(|| format!("ubatches={}", descriptor.ubatches)));
+    parts.join(" ")
+}
+
+fn tokens(descriptor: &DescriptorRecord) -> String {
+    match descriptor.requests {
+        Some(requests) if requests != descriptor.tokens => format!("{}/{requests}", descriptor.tokens),
+        _ => descriptor.tokens.to_string(),
+    }
+}

@@ -1,0 +1,67 @@
+//! Reports as text: tables without colours, at most [`WIDTH`] columns wide where the names allow it, the same bytes
+//! for the same record.
+//!
+//! Warnings are no part of a report's text: [`warnings`] writes them, and a command sends them to stderr.
+
+mod explain;
+mod grid;
+mod ladder;
+mod number;
+mod price;
+mod prose;
+mod provenance;
+mod run;
+mod rungs;
+
+use std::io::{self, Write};
+
+pub use explain::explain;
+pub use ladder::ladder;
+pub use price::price;
+pub use run::run;
+
+use crate::{EngineReport, ScenarioReport, Warning};
+
+/// Columns that tables and prose are laid out for.
+pub const WIDTH: usize = 110;
+
+/// Writes each warning as a line of its own, wrapped.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn warnings(warnings: &[Warning], sink: &mut impl Write) -> io::Result<()> {
+    for Warning { code, message, candidate } in warnings {
+        let line = match candidate {
+            Some(candidate) => format!("warning[{code}]: {candidate}: {message}"),
+            None => format!("warning[{code}]: {message}"),
+        };
+        prose::paragraph(sink, &line, "", "  ")?;
+    }
+    Ok(())
+}
+
+/// The engine in one line, its options under their own names.
+fn engine_line(engine: &EngineReport) -> String {
+    let mut parts = vec![
+        format!("{} {}", engine.name, engine.version),
+        format!("runner {}", engine.runner),
+        format!("max_num_seqs {}", engine.max_num_seqs),
+        format!("max_num_batched_tokens {}", engine.max_num_batched_tokens),
+    ];
+    parts.extend(engine.max_model_len.map(|length| format!("max_model_len {length}")));
+    parts.push(format!("attention {}", engine.attention_support));
+    parts.extend(
+        engine.async_scheduling.map(|on| if on { "async scheduling" } else { "synchronous scheduling" }.into()),
+    );
+    parts.join(", ")
+}
+
+/// The service levels in one line.
+fn slo_line(scenario: &ScenarioReport) -> String {
+    let Some(slo) = scenario.slo else { return "no SLO: goodput is not defined".to_owned() };
+    let parts: Vec<String> = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2EL", slo.e2el_ms)]
+        .iter()
+        .filter_map(|(name, limit)| limit.map(|limit| format!("{name} <= {limit} ms")))
+        .collect();
+    format!("SLO: {}", parts.join(", "))
+}

@@ -1,0 +1,133 @@
+//! `sim price` as text: expectations down, candidates across, then the rungs.
+
+use std::io::{self, Write};
+
+use super::grid::{Align, Grid};
+use super::prose::paragraph;
+use super::provenance::provenance;
+use super::{engine_line, number};
+use crate::rows::span;
+use crate::{PriceCandidate, PriceReport, PriceRung};
+
+/// Expectations follow exactly from the costs, so they are shown to a millionth.
+const DECIMALS: usize = 6;
+
+/// Rungs shown per candidate, those with most steps.
+const SHOWN: usize = 12;
+
+/// Candidates side by side in one block.
+const ACROSS: usize = 5;
+
+/// Writes the report of `sim price`, warnings left out.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
+    writeln!(sink, "{}", report.scenario.name)?;
+    paragraph(sink, &engine_line(&report.engine), "", "  ")?;
+    for block in report.candidates.chunks(ACROSS) {
+        writeln!(sink)?;
+        expectations(block, sink)?;
+    }
+    for candidate in &report.candidates {
+        losing(candidate, sink)?;
+    }
+    for candidate in report.candidates.iter().filter(|candidate| !candidate.rungs.is_empty()) {
+        writeln!(sink)?;
+        rungs(candidate, sink)?;
+    }
+    writeln!(sink)?;
+    provenance(&report.profile, sink)?;
+    writeln!(sink)?;
+    paragraph(
+        sink,
+        "E[x] is a mean over steps, weighted by how often each shape occurs. Four padding figures, four weightings: the \
+         first two divide expectations, the last two average a ratio over graph steps.",
+        "- ",
+        "  ",
+    )?;
+    paragraph(sink, "Best of both runs eager wherever replay would lose; no engine here dispatches so.", "- ", "  ")
+}
+
+fn expectations(candidates: &[PriceCandidate], sink: &mut impl Write) -> io::Result<()> {
+    let mut columns = vec![("", Align::Left)];
+    columns.extend(candidates.iter().map(|candidate| (candidate.name.as_str(), Align::Right)));
+    let mut grid = Grid::new(&columns);
+    for column in 1..columns.len() {
+        grid = grid.wrap(column, 16);
+    }
+    let mut row = |label: &str, get: &dyn Fn(&PriceCandidate) -> String| {
+        grid.row(std::iter::once(label.to_owned()).chain(candidates.iter().map(get)));
+    };
+    let ms = |value: f64| number::fixed(value, DECIMALS);
+    let option = |value: Option<f64>| number::option(value, DECIMALS);
+    row("Expected step, ms", &|_| String::new());
+    row("  eager", &|c| option(c.step_ms.eager));
+    row("  compiled eager", &|c| option(c.step_ms.compiled_eager));
+    row("  graphs as dispatched", &|c| ms(c.step_ms.graph));
+    row("  best of both", &|c| ms(c.step_ms.best_of_both));
+    row("Saving", &|_| String::new());
+    row("  against", &|c| c.saving_against.to_string());
+    row("  graphs as dispatched, ms", &|c| ms(c.saving_graph.ms));
+    row("  graphs as dispatched, %", &|c| ms(c.saving_graph.percent));
+    row("  best of both, ms", &|c| ms(c.saving_best_of_both.ms));
+    row("  best of both, %", &|c| ms(c.saving_best_of_both.percent));
+    row("Rows per step", &|_| String::new());
+    row("  E[batch], all steps", &|c| ms(c.mean_batch_rows));
+    row("  E[rung], graph steps", &|c| option(c.mean_rung_rows));
+    row("  E[padded rows], all steps", &|c| ms(c.mean_padded_rows));
+    row("Padding", &|_| String::new());
+    row("  E[padded] / E[real]", &|c| option(c.padding_ratio));
+    row("  E[padded] / E[rows run]", &|c| option(c.waste_share));
+    row("  E[padded / batch]", &|c| option(c.mean_padding_over_batch));
+    row("  E[padded / rung]", &|c| option(c.mean_padding_over_rung));
+    row("  break-even, padded rows", &|c| option(c.break_even_padded_rows));
+    row("Shares", &|_| String::new());
+    row("  exact hits, of graph steps", &|c| option(c.exact_hit_rate));
+    row("  no graph, of steps", &|c| ms(c.fallback_rate));
+    row("  replay loses, of steps", &|c| ms(c.losing_share));
+    row("  outside the range, of steps", &|c| ms(c.outside_range_share));
+    grid.write(sink)
+}
+
+fn losing(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
+    if candidate.losing_batches.is_empty() {
+        return Ok(());
+    }
+    let batches: Vec<String> = candidate.losing_batches.iter().map(|range| span(*range)).collect();
+    paragraph(sink, &format!("{}: replay loses at batches {}", candidate.name, batches.join(", ")), "", "  ")
+}
+
+fn rungs(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        (candidate.name.as_str(), Align::Left),
+        ("rung", Align::Right),
+        ("of steps", Align::Right),
+        ("mean padded", Align::Right),
+        ("exact inside", Align::Right),
+        ("padded rows", Align::Right),
+        ("real rows", Align::Right),
+        ("saving, ms", Align::Right),
+    ];
+    let mut shown: Vec<&PriceRung> = candidate.rungs.iter().collect();
+    shown.sort_by(|a, b| b.share_of_steps.total_cmp(&a.share_of_steps));
+    shown.truncate(SHOWN);
+    let mut grid = Grid::new(&columns).wrap(0, 24);
+    for rung in candidate.rungs.iter().filter(|rung| shown.iter().any(|other| std::ptr::eq(*other, *rung))) {
+        grid.row([
+            rung.mode.to_string(),
+            rung.size.to_string(),
+            number::fixed(rung.share_of_steps, DECIMALS),
+            number::option(rung.mean_padded_rows, DECIMALS),
+            number::option(rung.exact_share, DECIMALS),
+            number::fixed(rung.padded_rows, DECIMALS),
+            number::fixed(rung.real_rows, DECIMALS),
+            number::option(rung.mean_saving_ms, DECIMALS),
+        ]);
+    }
+    grid.write(sink)?;
+    if candidate.rungs.len() > SHOWN {
+        writeln!(sink, "The {SHOWN} rungs with most steps of {}; all are in --format json.", candidate.rungs.len())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The rungs of a run in few lines: those that served most, those that lost, those that never fired.
+
+use std::io::{self, Write};
+
+use super::grid::{Align, Grid};
+use super::number;
+use super::prose::paragraph;
+use crate::{CandidateReport, Figure, RungReport, Scale};
+
+/// Rungs shown per candidate.
+const SHOWN: usize = 6;
+
+/// Writes the rungs of all candidates that captured any.
+pub(super) fn rungs(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<()> {
+    if candidates.iter().all(|candidate| candidate.rungs.is_empty()) {
+        return Ok(());
+    }
+    writeln!(sink)?;
+    let columns = [
+        ("Rungs that served most steps", Align::Left),
+        ("mode", Align::Left),
+        ("size", Align::Right),
+        ("steps", Align::Right),
+        ("% of steps", Align::Right),
+        ("exact, %", Align::Right),
+        ("padded / real, %", Align::Right),
+        ("saved, ms", Align::Right),
+    ];
+    let mut grid = Grid::new(&columns).wrap(0, 30);
+    for candidate in candidates {
+        for (index, rung) in busiest(candidate).into_iter().take(SHOWN).enumerate() {
+            let name = if index == 0 { candidate.name.clone() } else { String::new() };
+            grid.row(rung_row(name, rung, candidate));
+        }
+    }
+    grid.write(sink)?;
+    for candidate in candidates.iter().filter(|candidate| !candidate.rungs.is_empty()) {
+        summary(candidate, sink)?;
+    }
+    Ok(())
+}
+
+/// Rungs with steps, most steps first; ties in ladder order.
+fn busiest(candidate: &CandidateReport) -> Vec<&RungReport> {
+    let mut rungs: Vec<&RungReport> = candidate.rungs.iter().filter(|rung| fired(rung)).collect();
+    rungs.sort_by(|a, b| mean(&b.steps).total_cmp(&mean(&a.steps)));
+    rungs
+}
+
+fn rung_row(name: String, rung: &RungReport, candidate: &CandidateReport) -> [String; 8] {
+    let plain = |figure: &Figure, scale| number::row(&[*figure], scale).concat();
+    let share = |part: &Figure, whole: &Figure| {
+        let ratio = Figure::from(part.mean().zip(whole.mean()).map(|(part, whole)| part / whole));
+        plain(&ratio, Scale::Percent)
+    };
+    [
+        name,
+        rung.mode.to_string(),
+        rung.size.to_string(),
+        plain(&rung.steps, Scale::Plain),
+        share(&rung.steps, &candidate.steps),
+        share(&rung.exact_steps, &rung.steps),
+        share(&rung.padded_rows, &rung.real_rows),
+        plain(&rung.saved_ms, Scale::Plain),
+    ]
+}
+
+fn summary(candidate: &CandidateReport, sink: &mut impl Write) -> io::Result<()> {
+    let served = candidate.rungs.iter().filter(|rung| fired(rung)).count();
+    let mut parts = vec![format!("{}: {served} of {} rungs served", candidate.name, candidate.rungs.len())];
+    let losing: Vec<&RungReport> = candidate.rungs.iter().filter(|rung| mean(&rung.saved_ms) < 0.0).collect();
+    if !losing.is_empty() {
+        parts.push(format!("replay lost on {}", spans(&losing, &candidate.rungs)));
+    }
+    let dead: Vec<&RungReport> = candidate.rungs.iter().filter(|rung| !fired(rung)).collect();
+    if !dead.is_empty() {
+        parts.push(format!("dead: {}", spans(&dead, &candidate.rungs)));
+    }
+    paragraph(sink, &parts.join("; "), "", "  ")
+}
+
+fn fired(rung: &RungReport) -> bool {
+    mean(&rung.steps) > 0.0
+}
+
+fn mean(figure: &Figure) -> f64 {
+    figure.mean().unwrap_or(0.0)
+}
+
+/// Chosen rungs as spans of neighbours in the ladder: `FULL 304 to 512 (14), PIECEWISE 24`.
+fn spans(chosen: &[&RungReport], ladder: &[RungReport]) -> String {
+    let mut spans: Vec<(&RungReport, &RungReport, usize)> = Vec::new();
+    let mut previous_chosen = false;
+    for rung in ladder {
+        let is_chosen = chosen.iter().any(|other| std::ptr::eq(*other, rung));
+        if is_chosen {
+            match spans.last_mut() {
+                Some((first, last, count)) if previous_chosen && first.mode == rung.mode => {
+                    *last = rung;
+                    *count += 1;
+                }
+                _ => spans.push((rung, rung, 1)),
+            }
+        }
+        previous_chosen = is_chosen;
+    }
+    let words: Vec<String> = spans
+        .into_iter()
+        .map(|(first, last, count)| match count {
+            1 => format!("{} {}", first.mode, first.size),
+            _ => format!("{} {} to {} ({count})", first.mode, first.size, last.size),
+        })
+        .collect();
+    words.join(", ")
+}
