@@ -11,6 +11,7 @@ pub mod cost;
 pub mod engine;
 pub mod metrics;
 pub mod observe;
+pub mod price;
 pub mod record;
 pub mod scenario;
 pub mod server;

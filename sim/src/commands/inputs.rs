@@ -33,6 +33,23 @@ impl Inputs {
         Ok(Self { scenario, profile, profile_name })
     }
 
+    /// Keeps only the named candidates, in the scenario's order; all of them without names.
+    ///
+    /// # Errors
+    /// If the scenario has no candidate of some name.
+    pub fn select(&mut self, names: &[String]) -> Result<(), Failure> {
+        let candidates = &mut self.scenario.candidates;
+        if let Some(unknown) = names.iter().find(|&name| candidates.iter().all(|candidate| candidate.name != *name)) {
+            let known: Vec<String> = candidates.iter().map(|candidate| format!("`{}`", candidate.name)).collect();
+            return Err(Failure::Usage {
+                message: format!("{} has no candidate named `{unknown}`", self.scenario.file),
+                help: format!("its candidates are {}", known.join(", ")),
+            });
+        }
+        candidates.retain(|candidate| names.is_empty() || names.contains(&candidate.name));
+        Ok(())
+    }
+
     /// Makes one candidate ready.
     ///
     /// # Errors

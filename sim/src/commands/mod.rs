@@ -4,6 +4,7 @@ mod check;
 mod failure;
 mod format;
 mod inputs;
+mod price;
 mod run;
 
 use std::io::{self, Write};
@@ -36,6 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Price(price::Arguments),
     Check(check::Arguments),
 }
 
@@ -47,16 +49,13 @@ impl Cli {
     pub fn execute(self, out: &mut impl Write) -> Result<(), Failure> {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
+            Command::Price(arguments) => price::execute(&arguments, out),
             Command::Check(arguments) => check::execute(&arguments, out),
         }
     }
 }
 
-/// Prints one warning a line on standard error; a closed standard error is nobody's concern.
+/// Prints warnings on standard error; a closed standard error is nobody's concern.
 fn warn(warnings: &[reports::Warning]) {
-    let mut err = io::stderr().lock();
-    for warning in warnings {
-        let about = warning.candidate.as_ref().map(|name| format!("candidate `{name}`: ")).unwrap_or_default();
-        let _ = writeln!(err, "warning: {about}{} [{}]", warning.message, warning.code);
-    }
+    let _ = reports::text::warnings(warnings, &mut io::stderr().lock());
 }

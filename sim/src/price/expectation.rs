@@ -1,0 +1,140 @@
+//! Weighted sums over the steps of a histogram.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cost::{Execution, StepCost, StepWork};
+use crate::engine::shape::{Dispatch, RuntimeMode, StepShape};
+use crate::server::Setup;
+use crate::traffic::{StepHistogram, StepRow};
+
+/// Sums over all steps of a histogram, each row weighted by its count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expectation {
+    /// Steps.
+    pub steps: u128,
+    /// Steps that run a graph.
+    pub graph_steps: u128,
+    /// Nanoseconds if every step ran eager, without compilation.
+    pub eager_ns: u128,
+    /// Nanoseconds if every step ran compiled, without a graph.
+    pub compiled_ns: u128,
+    /// Nanoseconds as dispatched.
+    pub dispatched_ns: u128,
+    /// Nanoseconds if every graph step in which replay loses ran without a graph.
+    pub best_ns: u128,
+    /// Real rows of all steps.
+    pub real_rows: u128,
+    /// Steps in which replay costs more.
+    pub losing_steps: u128,
+    /// The batches of those steps, in rows.
+    pub losing_batches: BTreeSet<u32>,
+    /// Steps with a price from outside some range.
+    pub outside_steps: u128,
+    /// Sum over graph steps of padded rows / batch.
+    pub padding_over_batch: f64,
+    /// Sum over graph steps of padded rows / rung.
+    pub padding_over_rung: f64,
+    /// Per captured mode and size, those that never fire included.
+    pub rungs: BTreeMap<(RuntimeMode, u32), RungSum>,
+}
+
+/// Sums over the steps of one rung.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RungSum {
+    /// Steps.
+    pub steps: u128,
+    /// Steps without padding.
+    pub exact_steps: u128,
+    /// Real rows.
+    pub real_rows: u128,
+    /// Padded rows.
+    pub padded_rows: u128,
+    /// Nanoseconds saved against the engine's eager kind; negative for a loss.
+    pub saved_ns: i128,
+}
+
+/// Dispatches and prices every shape of the histogram once.
+#[must_use]
+pub fn expect(histogram: &StepHistogram, setup: &Setup) -> Expectation {
+    let mut sums = Expectation::default();
+    for key in setup.graphs.capture_order() {
+        sums.rungs.entry((key.mode, key.tokens)).or_default();
+    }
+    for row in &histogram.rows {
+        sums.add(row, setup);
+    }
+    sums
+}
+
+impl Expectation {
+    fn add(&mut self, row: &StepRow, setup: &Setup) {
+        let cost = &setup.cost;
+        let asynchronous = setup.options.scheduler.async_scheduling;
+        let period_ns = |price: &StepCost| u128::from(price.period(cost.overlap, asynchronous).0);
+        let shape = shape(row, setup);
+        let work = StepWork { tokens: row.tokens, requests: row.requests, ..StepWork::default() };
+        let dispatch = setup.graphs.dispatch(&shape);
+        let dispatched = cost.price(&work, &dispatch);
+        let without_graph = cost.price_eager(&work);
+        let count = u128::from(row.count);
+
+        let (dispatched_ns, without_ns) = (period_ns(&dispatched), period_ns(&without_graph));
+        self.steps += count;
+        self.real_rows += count * u128::from(row.tokens);
+        self.eager_ns += count * period_ns(&cost.price_as(&work, Execution::Eager, row.tokens, 0));
+        self.compiled_ns += count * period_ns(&cost.price_as(&work, Execution::CompiledEager, row.tokens, 0));
+        self.dispatched_ns += count * dispatched_ns;
+        self.best_ns += count * dispatched_ns.min(without_ns);
+        if !dispatched.outside.is_empty() {
+            self.outside_steps += count;
+        }
+        if dispatched_ns > without_ns {
+            self.losing_steps += count;
+            self.losing_batches.insert(row.tokens);
+        }
+        if dispatch.descriptor.mode != RuntimeMode::None {
+            self.add_graph_step(&shape, &dispatch, count, without_ns as i128 - dispatched_ns as i128);
+        }
+    }
+
+    fn add_graph_step(&mut self, shape: &StepShape, dispatch: &Dispatch, count: u128, saved_ns: i128) {
+        let padded_rows = dispatch.padded_rows(shape);
+        let rung_rows = dispatch.descriptor.tokens;
+        self.graph_steps += count;
+        self.padding_over_batch += count as f64 * f64::from(padded_rows) / f64::from(shape.tokens);
+        self.padding_over_rung += count as f64 * f64::from(padded_rows) / f64::from(rung_rows);
+        let rung = self.rungs.entry((dispatch.descriptor.mode, rung_rows)).or_default();
+        rung.steps += count;
+        rung.exact_steps += if padded_rows == 0 { count } else { 0 };
+        rung.real_rows += count * u128::from(shape.tokens);
+        rung.padded_rows += count * u128::from(padded_rows);
+        rung.saved_ns += count as i128 * saved_ns;
+    }
+
+    /// All graph steps together.
+    #[must_use]
+    pub fn all_rungs(&self) -> RungSum {
+        self.rungs.values().fold(RungSum::default(), |sum, rung| RungSum {
+            steps: sum.steps + rung.steps,
+            exact_steps: sum.exact_steps + rung.exact_steps,
+            real_rows: sum.real_rows + rung.real_rows,
+            padded_rows: sum.padded_rows + rung.padded_rows,
+            saved_ns: sum.saved_ns + rung.saved_ns,
+        })
+    }
+}
+
+/// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill.
+fn shape(row: &StepRow, setup: &Setup) -> StepShape {
+    let uniform = row.is_uniform();
+    let decode_query = setup.options.graphs.num_speculative_tokens + 1;
+    StepShape {
+        requests: row.requests,
+        tokens: row.tokens,
+        max_query: row.query_len,
+        uniform_v1: uniform && row.query_len == decode_query,
+        uniform_v2: uniform.then_some(row.query_len),
+        prefilling: !uniform,
+        active_loras: 0,
+    }
+}

@@ -1,0 +1,100 @@
+//! One candidate's expectations as one record.
+
+use std::collections::BTreeSet;
+
+use calibrate::profile::Profile;
+use reports::{PriceCandidate, PriceRung, Saving, StepTimes};
+
+use super::step::mode;
+use crate::cost::Execution;
+use crate::engine::shape::RuntimeMode;
+use crate::price::{Expectation, RungSum, break_even_padded_rows};
+use crate::server::Setup;
+
+/// The expectations of one candidate.
+#[must_use]
+pub fn price(name: &str, setup: &Setup, profile: &Profile, sums: &Expectation) -> PriceCandidate {
+    let steps = sums.steps as f64;
+    let mean_ms = |total_ns: u128| total_ns as f64 / steps / 1e6;
+    let eager_kind_ns = match setup.cost.eager() {
+        Execution::Eager => sums.eager_ns,
+        _ => sums.compiled_ns,
+    };
+    let saving = |ns: u128| Saving {
+        ms: (eager_kind_ns as f64 - ns as f64) / steps / 1e6,
+        percent: 100.0 * (eager_kind_ns as f64 - ns as f64) / eager_kind_ns as f64,
+    };
+    let graphs = sums.all_rungs();
+    let over_graph_steps = |total: f64| (graphs.steps > 0).then(|| total / graphs.steps as f64);
+    let ratio = |part: u128, whole: u128| (whole > 0).then(|| part as f64 / whole as f64);
+    let replay = if setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full) {
+        Some(Execution::Full)
+    } else {
+        setup.graphs.capture_order().first().map(|_| Execution::Piecewise)
+    };
+    PriceCandidate {
+        name: name.to_owned(),
+        capture_sizes: setup.graphs.capture_sizes().to_vec(),
+        cudagraph_mode: setup.graphs.mode().to_string(),
+        step_ms: StepTimes {
+            eager: Some(mean_ms(sums.eager_ns)),
+            compiled_eager: Some(mean_ms(sums.compiled_ns)),
+            graph: mean_ms(sums.dispatched_ns),
+            best_of_both: mean_ms(sums.best_ns),
+        },
+        saving_against: setup.cost.eager().to_string().into(),
+        saving_graph: saving(sums.dispatched_ns),
+        saving_best_of_both: saving(sums.best_ns),
+        mean_batch_rows: sums.real_rows as f64 / steps,
+        mean_rung_rows: ratio(graphs.real_rows + graphs.padded_rows, graphs.steps),
+        mean_padded_rows: graphs.padded_rows as f64 / steps,
+        padding_ratio: ratio(graphs.padded_rows, graphs.real_rows),
+        waste_share: ratio(graphs.padded_rows, graphs.real_rows + graphs.padded_rows),
+        mean_padding_over_batch: over_graph_steps(sums.padding_over_batch),
+        mean_padding_over_rung: over_graph_steps(sums.padding_over_rung),
+        exact_hit_rate: ratio(graphs.exact_steps, graphs.steps),
+        fallback_rate: (sums.steps - graphs.steps) as f64 / steps,
+        break_even_padded_rows: replay.and_then(|replay| break_even_padded_rows(profile, &setup.cost, replay)),
+        losing_share: sums.losing_steps as f64 / steps,
+        losing_batches: ranges(&sums.losing_batches),
+        outside_range_share: sums.outside_steps as f64 / steps,
+        rungs: sums.rungs.iter().map(|(&(mode, size), rung)| price_rung(mode, size, rung, steps)).collect(),
+    }
+}
+
+fn price_rung(rung_mode: RuntimeMode, size: u32, rung: &RungSum, steps: f64) -> PriceRung {
+    let inside = |total: f64| (rung.steps > 0).then(|| total / rung.steps as f64);
+    PriceRung {
+        mode: mode(rung_mode),
+        size,
+        share_of_steps: rung.steps as f64 / steps,
+        mean_padded_rows: inside(rung.padded_rows as f64),
+        exact_share: inside(rung.exact_steps as f64),
+        padded_rows: rung.padded_rows as f64 / steps,
+        real_rows: rung.real_rows as f64 / steps,
+        mean_saving_ms: inside(rung.saved_ns as f64 / 1e6),
+    }
+}
+
+/// Ascending numbers as inclusive ranges.
+fn ranges(numbers: &BTreeSet<u32>) -> Vec<[u32; 2]> {
+    let mut ranges: Vec<[u32; 2]> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some([_, last]) if *last + 1 == number => *last = number,
+            _ => ranges.push([number, number]),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_join_into_ranges() {
+        assert_eq!(ranges(&BTreeSet::from([9, 10, 11, 17, 19, 20])), [[9, 11], [17, 17], [19, 20]]);
+        assert!(ranges(&BTreeSet::new()).is_empty());
+    }
+}
