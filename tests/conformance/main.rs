@@ -1,2 +1,11 @@
 //! Conformance with the real engines: every golden vector, line by line.
-fn main() {}
+//!
+//! `cargo test --test conformance -- --nocapture` prints `file: matched/total` per file. The vectors lie in
+//! `tests/golden`; `RUNGWISE_GOLDEN` names another folder with the same layout (`vllm/`, `sglang/`).
+
+mod dispatcher_v1;
+mod engine_config;
+mod ladder;
+mod manager_v2;
+mod modes;
+mod vectors;

@@ -1,3 +1,12 @@
 //! vLLM 0.31.0 and 0.33.0.
 
+pub mod config;
+pub mod dispatch;
+mod drafting;
+pub mod error;
+pub mod ladder;
+pub mod modes;
 pub mod options;
+pub mod plan;
+pub mod splitting;
+pub mod warning;
