@@ -129,6 +129,8 @@ pub struct GraphOptions {
     pub ubatch: Option<Ubatch>,
     /// KDA layers that recover state-space state.
     pub use_kda_recoverssm: bool,
+    /// State blocks of a model with Mamba layers; `None` without such layers.
+    pub mamba_cache_blocks: Option<u32>,
     /// Tensor-parallel ranks.
     pub tensor_parallel_size: u32,
     /// The sequence-parallel pass, 0.31.0 only.
@@ -243,6 +245,17 @@ impl fmt::Display for CudagraphMode {
     }
 }
 
+impl fmt::Display for CompilationMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "NONE",
+            Self::StockTorchCompile => "STOCK_TORCH_COMPILE",
+            Self::DynamoTraceOnce => "DYNAMO_TRACE_ONCE",
+            Self::VllmCompile => "VLLM_COMPILE",
+        })
+    }
+}
+
 impl FromStr for CudagraphMode {
     type Err = String;
 
@@ -324,6 +337,7 @@ impl Default for GraphOptions {
             cudagraph_specialize_lora: true,
             ubatch: None,
             use_kda_recoverssm: false,
+            mamba_cache_blocks: None,
             tensor_parallel_size: 1,
             enable_sp: false,
             data_parallel_size: 1,

@@ -1,0 +1,118 @@
+//! What the engine does silently, or in one log line, to the flags it was given.
+
+use std::fmt;
+
+use super::options::{CompilationMode, CudagraphMode};
+
+/// A rewrite of the flags, or a consequence of them, that an operator would want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphWarning {
+    /// The user's ceiling is not a size of the default ladder and was lowered.
+    CeilingCut {
+        /// The user's `max_cudagraph_capture_size`, in tokens.
+        asked: u32,
+        /// The ceiling in force, in tokens.
+        last: u32,
+    },
+    /// Sizes of the user's list above the token budget were dropped.
+    SizesAboveBudget {
+        /// How many distinct sizes were dropped.
+        dropped: usize,
+        /// Token budget of a step.
+        max_num_batched_tokens: u32,
+    },
+    /// Graphs are on, but no size is left to capture.
+    LadderEmpty {
+        /// The mode that remains configured.
+        mode: CudagraphMode,
+    },
+    /// The mode in force is not the mode asked for.
+    ModeChanged {
+        /// Before.
+        from: CudagraphMode,
+        /// After.
+        to: CudagraphMode,
+        /// What changed it.
+        reason: ModeChange,
+    },
+    /// Runner V1 rounded the ladder to whole requests.
+    LadderRounded {
+        /// Tokens per request of a verification step.
+        query_len: u32,
+        /// The ceiling before, in tokens.
+        before: u32,
+        /// The ceiling after, in tokens.
+        after: u32,
+    },
+    /// The full decode batch has more tokens than the ceiling.
+    FullBatchAboveCeiling {
+        /// Tokens of a step in which every request decodes.
+        tokens: u64,
+        /// The ceiling, in tokens.
+        ceiling: u32,
+    },
+    /// Under runner V1 a batch without adapters matches no key.
+    LoraFreeStepsEager,
+}
+
+/// Why the mode in force differs from the one asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeChange {
+    /// `enforce_eager`.
+    EnforceEager,
+    /// Dynamic speculative decoding on runner V1.
+    DynamicSpeculation,
+    /// Piecewise graphs need vLLM's own compilation.
+    Compilation(CompilationMode),
+    /// The list of splitting operations, or what forces it.
+    SplittingOps,
+    /// What the attention backend supports.
+    AttentionSupport,
+}
+
+impl fmt::Display for ModeChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EnforceEager => f.write_str("enforce_eager is set"),
+            Self::DynamicSpeculation => f.write_str("runner v1 has no full graphs with dynamic speculative decoding"),
+            Self::Compilation(mode) => write!(f, "the compilation mode is {mode}"),
+            Self::SplittingOps => f.write_str("of splitting_ops and the options that force it"),
+            Self::AttentionSupport => f.write_str("of what the attention backend supports"),
+        }
+    }
+}
+
+impl fmt::Display for GraphWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CeilingCut { asked, last } => write!(
+                f,
+                "max_cudagraph_capture_size {asked} is not a size of the default ladder: the ceiling is {last}; list \
+                 {asked} in cudagraph_capture_sizes to capture it"
+            ),
+            Self::SizesAboveBudget { dropped, max_num_batched_tokens } => write!(
+                f,
+                "{dropped} of cudagraph_capture_sizes lie above max_num_batched_tokens = {max_num_batched_tokens} and \
+                 are not captured"
+            ),
+            Self::LadderEmpty { mode } => {
+                write!(f, "cudagraph_mode is {mode}, but no capture size is left: every step runs without a graph")
+            }
+            Self::ModeChanged { from, to, reason } => {
+                write!(f, "cudagraph_mode {from} becomes {to} because {reason}")
+            }
+            Self::LadderRounded { query_len, before, after } => write!(
+                f,
+                "runner v1 rounds the ladder to multiples of {query_len} tokens: the ceiling goes from {before} to {after}"
+            ),
+            Self::FullBatchAboveCeiling { tokens, ceiling } => write!(
+                f,
+                "a full decode batch has {tokens} tokens, above the ceiling {ceiling}: it runs without a graph"
+            ),
+            Self::LoraFreeStepsEager => f.write_str(
+                "cudagraph_specialize_lora is off: under runner v1 a step without adapters matches no graph and runs \
+                 without one",
+            ),
+        }
+    }
+}
