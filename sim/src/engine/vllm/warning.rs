@@ -82,6 +82,22 @@ impl fmt::Display for ModeChange {
     }
 }
 
+impl GraphWarning {
+    /// A stable code for reports.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::CeilingCut { .. } => "ceiling_cut",
+            Self::SizesAboveBudget { .. } => "sizes_above_budget",
+            Self::LadderEmpty { .. } => "ladder_empty",
+            Self::ModeChanged { .. } => "mode_changed",
+            Self::LadderRounded { .. } => "ladder_rounded",
+            Self::FullBatchAboveCeiling { .. } => "full_batch_above_ceiling",
+            Self::LoraFreeStepsEager => "lora_free_steps_eager",
+        }
+    }
+}
+
 impl fmt::Display for GraphWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,0 +1,135 @@
+//! The engine's own flags on the command line, for commands that need no scenario.
+
+use clap::{Args, ValueEnum};
+
+use crate::engine::vllm::options::{
+    AttentionSupport, CudagraphMode, GraphOptions, KvOptions, PerformanceMode, Runner, SchedulerOptions, Version,
+    VllmOptions,
+};
+use crate::scenario::limits;
+
+/// vLLM's flags under their own names and with its defaults.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine flags (vLLM's own names and defaults)")]
+pub struct EngineFlags {
+    /// The vLLM release whose rules apply.
+    #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]
+    engine_version: Version,
+    /// The model runner.
+    #[arg(long, value_enum, default_value_t = RunnerFlag::V2)]
+    runner: RunnerFlag,
+    /// Most requests in one step.
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_SEQS_MAX)))]
+    max_num_seqs: u32,
+    /// Most tokens in one step.
+    #[arg(long, value_name = "N", default_value_t = 8192,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+    max_num_batched_tokens: u32,
+    /// The ladder, in tokens; the engine's own without it.
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+    cudagraph_capture_sizes: Option<Vec<u32>>,
+    /// The largest size of the engine's own ladder, in tokens.
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+    max_cudagraph_capture_size: Option<u32>,
+    /// NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE.
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<CudagraphMode>)]
+    cudagraph_mode: Option<CudagraphMode>,
+    /// No compilation and no graphs.
+    #[arg(long)]
+    enforce_eager: bool,
+    /// Drafts per request and step.
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
+    num_speculative_tokens: u32,
+    /// LoRA slots.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    max_loras: Option<u32>,
+    /// Adapter kernels specialise on the number of active adapters.
+    #[arg(long, requires = "max_loras")]
+    specialize_active_lora: bool,
+    /// What the attention backend can capture.
+    #[arg(long, value_enum, default_value_t = SupportFlag::Always)]
+    attention_support: SupportFlag,
+    /// Shape of the ladder's head.
+    #[arg(long, value_enum, default_value_t = PerformanceFlag::Balanced)]
+    performance_mode: PerformanceFlag,
+    /// Compute capability family 100: the default ceiling is 1024 instead of 512.
+    #[arg(long)]
+    data_center_blackwell: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RunnerFlag {
+    /// The `CudagraphDispatcher`.
+    V1,
+    /// The default.
+    V2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+enum SupportFlag {
+    Never,
+    UniformSingleTokenDecode,
+    UniformBatch,
+    Always,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PerformanceFlag {
+    Balanced,
+    Interactivity,
+    Throughput,
+}
+
+impl EngineFlags {
+    /// The options that the flags stand for. Requests are not served, so `max_model_len` is the token budget.
+    #[must_use]
+    pub fn options(&self) -> VllmOptions {
+        VllmOptions {
+            version: self.engine_version,
+            runner: match self.runner {
+                RunnerFlag::V1 => Runner::V1,
+                RunnerFlag::V2 => Runner::V2,
+            },
+            scheduler: SchedulerOptions {
+                max_num_seqs: self.max_num_seqs,
+                max_num_batched_tokens: self.max_num_batched_tokens,
+                max_model_len: self.max_num_batched_tokens,
+                ..SchedulerOptions::default()
+            },
+            kv: KvOptions::default(),
+            graphs: GraphOptions {
+                cudagraph_mode: self.cudagraph_mode,
+                cudagraph_capture_sizes: self.cudagraph_capture_sizes.clone(),
+                max_cudagraph_capture_size: self.max_cudagraph_capture_size,
+                enforce_eager: self.enforce_eager,
+                num_speculative_tokens: self.num_speculative_tokens,
+                max_loras: self.max_loras,
+                specialize_active_lora: self.specialize_active_lora,
+                attention_support: match self.attention_support {
+                    SupportFlag::Never => AttentionSupport::Never,
+                    SupportFlag::UniformSingleTokenDecode => AttentionSupport::UniformSingleTokenDecode,
+                    SupportFlag::UniformBatch => AttentionSupport::UniformBatch,
+                    SupportFlag::Always => AttentionSupport::Always,
+                },
+                performance_mode: match self.performance_mode {
+                    PerformanceFlag::Balanced => PerformanceMode::Balanced,
+                    PerformanceFlag::Interactivity => PerformanceMode::Interactivity,
+                    PerformanceFlag::Throughput => PerformanceMode::Throughput,
+                },
+                data_center_blackwell: self.data_center_blackwell,
+                ..GraphOptions::default()
+            },
+        }
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    [Version::V0_31_0, Version::V0_33_0]
+        .into_iter()
+        .find(|version| version.to_string() == text)
+        .ok_or_else(|| "the known releases are 0.31.0 and 0.33.0".to_owned())
+}

@@ -1,0 +1,82 @@
+//! `sim ladder`: what the engine would capture.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use calibrate::profile::Profile;
+use clap::Args;
+use reports::{LadderReport, Warning};
+
+use super::engine_flags::EngineFlags;
+use super::failure::Failure;
+use super::format::Format;
+use super::inputs::{self, Inputs};
+use crate::engine::vllm::options::VllmOptions;
+use crate::engine::vllm::plan::GraphPlan;
+use crate::record;
+
+/// Show what the engine captures: sizes, padding, descriptors in capture order, counts, seconds.
+///
+/// For the candidates of a scenario, or for engine flags.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The scenario file; engine flags are not taken then.
+    #[arg(conflicts_with_all = [
+        "engine_version", "runner", "max_num_seqs", "max_num_batched_tokens", "cudagraph_capture_sizes",
+        "max_cudagraph_capture_size", "cudagraph_mode", "enforce_eager", "num_speculative_tokens", "max_loras",
+        "specialize_active_lora", "attention_support", "performance_mode", "data_center_blackwell",
+    ])]
+    scenario: Option<PathBuf>,
+    /// Take capture seconds and layers from this profile: a built-in name or a file.
+    #[arg(long, value_name = "FILE|NAME")]
+    profile: Option<String>,
+    /// How the answer is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    engine: EngineFlags,
+}
+
+pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let report = match &arguments.scenario {
+        Some(path) => of_scenario(&Inputs::load(path, arguments.profile.as_deref())?)?,
+        None => of_flags(&arguments.engine.options(), arguments.profile.as_deref())?,
+    };
+    super::warn(&report.warnings);
+    match arguments.format {
+        Format::Text => reports::text::ladder(&report, out),
+        Format::Json => reports::json::write(&report, out),
+        Format::Csv => reports::rows::ladder(&report, out),
+    }
+    .map_err(Failure::Stdout)
+}
+
+fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
+    let mut report = LadderReport {
+        engine: record::engine(&inputs.scenario.server),
+        warnings: inputs.scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect(),
+        candidates: Vec::new(),
+    };
+    for candidate in &inputs.scenario.candidates {
+        let options = VllmOptions { graphs: candidate.graphs.clone(), ..inputs.scenario.server.clone() };
+        let plan = GraphPlan::build(&options).map_err(|error| inputs.reject(candidate, &error.into()))?;
+        report.warnings.extend(plan_warnings(&candidate.name, &plan));
+        report.candidates.push(record::ladder(&candidate.name, &candidate.graphs, &plan, Some(&inputs.profile)));
+    }
+    Ok(report)
+}
+
+fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
+    const NAME: &str = "flags";
+    let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
+    let plan = GraphPlan::build(options).map_err(Failure::from)?;
+    Ok(LadderReport {
+        engine: record::engine(options),
+        warnings: plan_warnings(NAME, &plan),
+        candidates: vec![record::ladder(NAME, &options.graphs, &plan, profile.as_ref())],
+    })
+}
+
+fn plan_warnings(name: &str, plan: &GraphPlan) -> Vec<Warning> {
+    plan.warnings().iter().map(|warning| Warning::about(name, warning.code(), warning.to_string())).collect()
+}

@@ -1,0 +1,136 @@
+//! One step explained.
+
+use calibrate::profile::Overlap;
+use reports::{Alternative, Choice, Name, RuleCheck, StepShapeReport};
+
+use super::step::{artifact, cost_terms, descriptor, mode, prefills};
+use crate::cost::{CostModel, Execution, StepCost, StepWork};
+use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode, StepShape};
+use crate::engine::vllm::plan::GraphPlan;
+use crate::engine::vllm::scheduler::Chunk;
+
+/// One step to be explained: what the dispatcher sees and what the cost formulas see.
+#[derive(Clone, Debug)]
+pub struct ExplainedStep {
+    /// As the dispatcher sees it.
+    pub shape: StepShape,
+    /// As the cost formulas see it.
+    pub work: StepWork,
+    /// Its prefills.
+    pub chunks: Vec<Chunk>,
+}
+
+/// How steps are priced, and whether scheduling is asynchronous; `None` where nothing is priced.
+pub type Pricing<'a> = Option<(&'a CostModel, bool)>;
+
+/// The shape of the step.
+#[must_use]
+pub fn shape(step: &ExplainedStep) -> StepShapeReport {
+    StepShapeReport {
+        requests: step.shape.requests,
+        tokens: step.shape.tokens,
+        max_query: step.shape.max_query,
+        uniform: step.shape.uniform_v2,
+        active_loras: step.shape.active_loras,
+        prefills: prefills(&step.chunks),
+        decode_requests: step.work.decode_requests,
+        decode_context: step.work.decode_context_tokens,
+    }
+}
+
+/// The dispatcher's guards in the order in which they were evaluated.
+#[must_use]
+pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
+    plan.explain(shape)
+        .into_iter()
+        .map(|check| RuleCheck {
+            rule: check.rule.to_owned(),
+            detail: check.compared,
+            outcome: if check.fired { "fired" } else { "passed" }.to_owned(),
+        })
+        .collect()
+}
+
+/// What ran.
+#[must_use]
+pub fn choice(step: &ExplainedStep, dispatch: &Dispatch, eager: Execution, pricing: Pricing<'_>) -> Choice {
+    Choice {
+        mode: mode(dispatch.descriptor.mode),
+        descriptor: descriptor(&dispatch.descriptor),
+        artifact: artifact(&dispatch.descriptor, eager).into_owned(),
+        fallback: dispatch.cause.map(|cause| cause.to_string().into()),
+        relaxed: dispatch.relaxed,
+        real_rows: step.shape.tokens,
+        padded_rows: dispatch.padded_rows(&step.shape),
+        cost: pricing.map(|(cost, asynchronous)| {
+            cost_terms(&cost.price(&step.work, dispatch), cost.overlap, asynchronous)
+        }),
+    }
+}
+
+/// What else could have run: the rungs beside the one that ran, and both eager kinds.
+#[must_use]
+pub fn alternatives(
+    plan: &GraphPlan,
+    step: &ExplainedStep,
+    dispatch: &Dispatch,
+    pricing: Pricing<'_>,
+) -> Vec<Alternative> {
+    let chosen_ns = pricing.map(|(cost, asynchronous)| {
+        cost.price(&step.work, dispatch).period(cost.overlap, asynchronous).0
+    });
+    let neighbours = plan.neighbours(&step.shape);
+    let rung = |name: &'static str, key: Descriptor| {
+        let as_if = Dispatch { descriptor: key, cause: None, relaxed: false };
+        let missing = step.shape.tokens.saturating_sub(key.tokens);
+        let note = (missing > 0).then(|| format!("{missing} tokens too small: this is the price of its rows only"));
+        let price = pricing.map(|(cost, asynchronous)| Priced {
+            cost: cost.price(&step.work, &as_if),
+            overlap: cost.overlap,
+            asynchronous,
+        });
+        alternative(name.into(), key.mode, key.tokens, step, note, price, chosen_ns)
+    };
+    let eager = |execution: Execution| {
+        let price = pricing.map(|(cost, asynchronous)| Priced {
+            cost: cost.price_as(&step.work, execution, step.shape.tokens, 0),
+            overlap: cost.overlap,
+            asynchronous,
+        });
+        let name = execution.to_string().into();
+        alternative(name, RuntimeMode::None, step.shape.tokens, step, None, price, chosen_ns)
+    };
+    let rungs = [("one rung lower", neighbours.lower), ("one rung higher", neighbours.higher)];
+    rungs
+        .into_iter()
+        .filter_map(|(name, key)| key.map(|key| rung(name, key)))
+        .chain([Execution::CompiledEager, Execution::Eager].map(eager))
+        .collect()
+}
+
+struct Priced {
+    cost: StepCost,
+    overlap: Overlap,
+    asynchronous: bool,
+}
+
+fn alternative(
+    name: Name,
+    run_mode: RuntimeMode,
+    rows: u32,
+    step: &ExplainedStep,
+    note: Option<String>,
+    price: Option<Priced>,
+    chosen_ns: Option<u64>,
+) -> Alternative {
+    let cost = price.map(|price| cost_terms(&price.cost, price.overlap, price.asynchronous));
+    Alternative {
+        name,
+        mode: mode(run_mode),
+        rows,
+        padded_rows: i64::from(rows) - i64::from(step.shape.tokens),
+        note,
+        difference_ns: cost.as_ref().zip(chosen_ns).map(|(cost, chosen_ns)| cost.step_ns as i64 - chosen_ns as i64),
+        cost,
+    }
+}
