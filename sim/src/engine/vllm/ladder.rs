@@ -197,3 +197,99 @@ fn expand_compile_sizes(entries: &[CompileSize], ladder: &[u32]) -> Result<Vec<u
     }
     Ok(expanded)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::vllm::options::{GraphOptions, KvOptions, Runner, SchedulerOptions, Version};
+
+    fn options(max_num_seqs: u32, budget: u32, query_len: u32, asked: Option<u32>) -> VllmOptions {
+        VllmOptions {
+            version: Version::V0_33_0,
+            runner: Runner::V2,
+            scheduler: SchedulerOptions { max_num_seqs, max_num_batched_tokens: budget, ..SchedulerOptions::default() },
+            kv: KvOptions::default(),
+            graphs: GraphOptions {
+                num_speculative_tokens: query_len - 1,
+                max_cudagraph_capture_size: asked,
+                ..GraphOptions::default()
+            },
+        }
+    }
+
+    fn generate(options: &VllmOptions) -> CaptureLadder {
+        CaptureLadder::generate(options, CudagraphMode::FullAndPiecewise).expect("the options are valid")
+    }
+
+    #[test]
+    fn default_ladders_without_drafts() {
+        for (seqs, budget, asked, rungs) in [
+            (256, 8192, None, 51),
+            (100, 8192, None, 29),
+            (1024, 8192, None, 51),
+            (256, 700, Some(2048), 63),
+            (256, 2048, None, 51),
+        ] {
+            let made = generate(&options(seqs, budget, 1, asked));
+            assert_eq!(made.ladder.sizes.len(), rungs, "max_num_seqs {seqs}, budget {budget}, asked {asked:?}");
+        }
+        assert_eq!(generate(&options(12, 8192, 1, None)).ladder.sizes, [1, 2, 4, 8, 12, 16, 24]);
+        assert_eq!(generate(&options(1, 8192, 1, None)).ladder.sizes, [1, 2]);
+        let mut blackwell = options(1024, 8192, 1, None);
+        blackwell.graphs.data_center_blackwell = true;
+        assert_eq!(generate(&blackwell).ladder.sizes.len(), 83);
+    }
+
+    #[test]
+    fn the_budget_is_appended_under_a_higher_ceiling() {
+        let made = generate(&options(256, 700, 1, Some(2048)));
+        assert!(made.ladder.sizes.ends_with(&[688, 700]));
+        assert_eq!(made.warnings, [GraphWarning::CeilingCut { asked: 2048, last: 700 }]);
+    }
+
+    #[test]
+    fn runner_v1_rounds_to_whole_requests() {
+        let rounded = |seqs, query_len, asked| {
+            let raw = generate(&options(seqs, 8192, query_len, asked)).ladder;
+            raw.rounded(query_len).expect("a size is left").sizes
+        };
+        assert_eq!(rounded(6, 7, Some(42)), [7, 14, 21, 28, 35]);
+        assert_eq!(rounded(6, 4, Some(6)), [4]);
+        assert_eq!(rounded(6, 7, None), [7, 14, 21, 28, 35, 42, 49, 56, 70, 77]);
+        assert_eq!(rounded(16, 5, None).len(), 21);
+        assert!(rounded(16, 5, None).ends_with(&[155, 160]));
+        assert_eq!(rounded(128, 4, None).len(), 49);
+    }
+
+    #[test]
+    fn runner_v2_keeps_the_raw_ladder() {
+        assert_eq!(generate(&options(6, 8192, 7, Some(42))).ladder.sizes, [1, 2, 4, 8, 16, 24, 32, 40]);
+        assert_eq!(generate(&options(16, 8192, 5, None)).ladder.sizes.len(), 26);
+        assert_eq!(generate(&options(128, 8192, 4, None)).ladder.sizes.len(), 51);
+    }
+
+    #[test]
+    fn a_user_list_obeys_the_budget_and_not_the_maximum() {
+        let mut listed = options(8, 2048, 1, None);
+        listed.graphs.cudagraph_capture_sizes = Some(vec![9000, 2, 1, 2]);
+        let made = generate(&listed);
+        assert_eq!(made.ladder, Ladder { sizes: vec![1, 2], ceiling: 2 });
+        assert_eq!(made.warnings, [GraphWarning::SizesAboveBudget { dropped: 1, max_num_batched_tokens: 2048 }]);
+        listed.graphs.max_cudagraph_capture_size = Some(4);
+        let error = CaptureLadder::generate(&listed, CudagraphMode::Full).expect_err("2 is not 4");
+        assert_eq!(error, EngineError::CeilingMismatch { asked: 4, last: 2, max_num_batched_tokens: 2048 });
+        listed.graphs.max_cudagraph_capture_size = None;
+        listed.graphs.cudagraph_capture_sizes = Some(vec![9000]);
+        assert!(
+            generate(&listed).warnings.contains(&GraphWarning::LadderEmpty { mode: CudagraphMode::FullAndPiecewise })
+        );
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused_before_they_are_made() {
+        let error = CaptureLadder::generate(&options(1, u32::MAX, 1, Some(u32::MAX)), CudagraphMode::Full);
+        assert_eq!(error, Err(EngineError::LadderTooLong { rungs: 268_435_455, most: RUNGS_MAX }));
+        let wide = generate(&options(u32::MAX, u32::MAX, 1, None));
+        assert_eq!(wide.ladder.ceiling, 512);
+    }
+}

@@ -390,3 +390,6 @@ fn ubatches(ubatch: Ubatch, shape: &StepShape) -> u32 {
     let threshold = if shape.uniform_v2.is_some() { ubatch.decode_threshold } else { ubatch.prefill_threshold };
     if shape.tokens >= threshold { ubatch.num_ubatches } else { 1 }
 }
+
+#[cfg(test)]
+mod tests;

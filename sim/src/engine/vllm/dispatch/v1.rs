@@ -170,7 +170,7 @@ impl CudagraphDispatcher {
         let widest = u64::from(query_len) * u64::from(self.options.max_num_seqs);
         let full_uniform =
             self.mode.separate_routine() && self.mode.has_full() && size >= query_len && u64::from(size) <= widest;
-        if full_uniform && size % query_len != 0 {
+        if full_uniform && !size.is_multiple_of(query_len) {
             return Err(EngineError::OffStride { size, query_len });
         }
         Ok(HeldKeys {
@@ -256,7 +256,7 @@ impl CudagraphDispatcher {
         trace.guard("padded_size", false, || format!("{} tokens pad to {padded}", query.tokens));
         let uniform = query.uniform && self.mode.separate_routine();
         let query_len = self.options.query_len;
-        if uniform && padded % query_len != 0 {
+        if uniform && !padded.is_multiple_of(query_len) {
             return Err(DispatchFault::OffStride { padded, query_len });
         }
         let requests = if uniform { padded / query_len } else { padded };

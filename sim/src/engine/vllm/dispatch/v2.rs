@@ -12,7 +12,6 @@ use crate::engine::vllm::options::{CudagraphMode, Ubatch};
 
 /// What the manager is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub struct ManagerOptions {
     /// The resolved mode.
     pub mode: CudagraphMode,
@@ -288,7 +287,7 @@ impl Grid<'_> {
         let ubatch = self.options.ubatch?;
         let requests = graph.requests.filter(|&requests| requests > 0)?;
         let length = graph.tokens / requests;
-        let even = graph.tokens % requests == 0 && graph.uniform.is_none_or(|uniform| uniform == length);
+        let even = graph.tokens.is_multiple_of(requests) && graph.uniform.is_none_or(|uniform| uniform == length);
         let enough = graph.tokens >= ubatch.num_ubatches && graph.tokens >= ubatch.decode_threshold;
         (even && enough).then_some(Descriptor { uniform: Some(length), ubatches: ubatch.num_ubatches, ..*graph })
     }
