@@ -168,3 +168,68 @@ impl ModelGeometry {
         Bytes(u64::from(self.layers) * 2 * self.kv_width() * u64::from(self.kv_bits) / 8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parameter counts as published on the models' cards: 6.74, 13.02, 68.98, 8.03, 8.03, 70.55 and 1.24 billion.
+    #[test]
+    fn presets_have_the_published_sizes() {
+        let sizes = PRESETS.map(|name| ModelGeometry::preset(name).unwrap().parameters());
+        assert_eq!(
+            sizes,
+            [
+                6_738_415_616,
+                13_015_864_320,
+                68_976_648_192,
+                8_030_261_248,
+                8_030_261_248,
+                70_553_706_496,
+                1_235_814_400
+            ]
+        );
+    }
+
+    #[test]
+    fn llama_3_8b_memory_by_hand() {
+        let model = ModelGeometry::preset("llama-3-8b").unwrap();
+        assert_eq!(model.weights_bytes(), Bytes(2 * 8_030_261_248));
+        // 32 layers x keys and values x 8 heads x 128 elements x 2 bytes.
+        assert_eq!(model.kv_bytes_per_token(), Bytes(131_072));
+        let llama_2 = ModelGeometry::preset("llama-2-7b").unwrap();
+        assert_eq!(llama_2.kv_bytes_per_token(), Bytes(524_288));
+        assert_eq!(model.attention_layers(), 32);
+    }
+
+    #[test]
+    fn quantised_weights_and_cache_shrink() {
+        let shape = ModelShape { weight_bits: 4, kv_bits: 8, ..ModelShape::clone(&preset()) };
+        let model = ModelGeometry::new(shape).unwrap();
+        assert_eq!(model.weights_bytes(), Bytes(8_030_261_248 / 2));
+        assert_eq!(model.kv_bytes_per_token(), Bytes(65_536));
+    }
+
+    fn preset() -> ModelGeometry {
+        ModelGeometry::preset("llama-3-8b").unwrap()
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused_by_name() {
+        let refused = |change: fn(&mut ModelShape)| {
+            let mut shape = ModelShape::clone(&preset());
+            change(&mut shape);
+            ModelGeometry::new(shape).unwrap_err().to_string()
+        };
+        assert_eq!(refused(|shape| shape.layers = 0), "layers = 0: expected 1 to 1000");
+        assert_eq!(refused(|shape| shape.hidden = u32::MAX), "hidden = 4294967295: expected 1 to 131072");
+        assert_eq!(refused(|shape| shape.weight_bits = 7), "weight_bits = 7: expected 4, 8, 16 or 32");
+        assert_eq!(refused(|shape| shape.kv_heads = 5), "kv_heads = 5: expected a divisor of query_heads = 32");
+        assert_eq!(refused(|shape| shape.kv_heads = 64), "kv_heads = 64: expected a divisor of query_heads = 32");
+    }
+
+    #[test]
+    fn unknown_presets_are_none() {
+        assert_eq!(ModelGeometry::preset("gpt-17"), None);
+    }
+}

@@ -47,6 +47,11 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// The two quantities' knots, in the order of [`Grid::at`].
+    pub fn axes(&self) -> [&Axis; 2] {
+        [&self.x, &self.y]
+    }
+
     /// The cost at `(x, y)`.
     pub fn at(&self, x: f64, y: f64) -> Reading {
         let (px, py) = (self.x.locate(x), self.y.locate(y));

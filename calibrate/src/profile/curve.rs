@@ -143,6 +143,12 @@ impl Place {
 }
 
 impl Axis {
+    /// An axis over at least two strictly rising, finite knots; `None` otherwise.
+    pub fn new(knots: Vec<f64>) -> Option<Self> {
+        let rising = knots.windows(2).all(|pair| pair[0] < pair[1]);
+        (knots.len() >= 2 && rising && knots.iter().all(|knot| knot.is_finite())).then_some(Self { knots })
+    }
+
     /// The knots.
     pub fn knots(&self) -> &[f64] {
         &self.knots

@@ -2,6 +2,8 @@
 
 use kernels::geometry::ModelGeometry;
 
+use super::Profile;
+
 /// What a profile's figures are about: the keys that a scenario is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -36,4 +38,54 @@ pub struct Expected {
     pub engine_version: Option<String>,
     /// The model's geometry.
     pub model: Option<ModelGeometry>,
+}
+
+impl Profile {
+    /// Where the profile is about something else than a scenario says it runs on: one warning per difference.
+    ///
+    /// Names compare without regard to case. What either side leaves open is not compared.
+    pub fn mismatches(&self, expected: &Expected) -> Vec<String> {
+        let identity = &self.identity;
+        let names = [
+            ("device", Some(&identity.device), expected.device.as_ref()),
+            ("driver", identity.driver.as_ref(), expected.driver.as_ref()),
+            ("host CPU", identity.host_cpu.as_ref(), expected.host_cpu.as_ref()),
+            ("engine", Some(&identity.engine), expected.engine.as_ref()),
+            ("engine version", identity.engine_version.as_ref(), expected.engine_version.as_ref()),
+        ];
+        let named = names.into_iter().filter_map(|(what, ours, theirs)| {
+            let (ours, theirs) = (ours?, theirs?);
+            let differs = !ours.eq_ignore_ascii_case(theirs);
+            differs.then(|| format!("profile {}: {what} is {ours}, the scenario says {theirs}", self.name))
+        });
+        let model = expected.model.iter().flat_map(|theirs| self.model_mismatches(theirs));
+        named.chain(model).collect()
+    }
+
+    fn model_mismatches(&self, theirs: &ModelGeometry) -> Vec<String> {
+        let ours = &self.identity.model;
+        let numbers = [
+            ("layers", ours.layers, theirs.layers),
+            ("hidden", ours.hidden, theirs.hidden),
+            ("intermediate", ours.intermediate, theirs.intermediate),
+            ("query_heads", ours.query_heads, theirs.query_heads),
+            ("kv_heads", ours.kv_heads, theirs.kv_heads),
+            ("head_size", ours.head_size, theirs.head_size),
+            ("vocabulary", ours.vocabulary, theirs.vocabulary),
+            ("weight_bits", ours.weight_bits, theirs.weight_bits),
+            ("kv_bits", ours.kv_bits, theirs.kv_bits),
+            ("tied_embeddings", ours.tied_embeddings.into(), theirs.tied_embeddings.into()),
+            ("qkv_bias", ours.qkv_bias.into(), theirs.qkv_bias.into()),
+            ("qk_norm", ours.qk_norm.into(), theirs.qk_norm.into()),
+        ];
+        let differing = numbers.into_iter().filter(|(_, ours, theirs)| ours != theirs);
+        differing
+            .map(|(key, ours, theirs)| {
+                let (profile, model) = (&self.name, &self.identity.model_name);
+                format!(
+                    "profile {profile}: its costs are those of {model} with {key} = {ours}, the scenario says {theirs}"
+                )
+            })
+            .collect()
+    }
 }

@@ -18,22 +18,30 @@
 mod attention;
 mod curve;
 mod engine;
+mod error;
+mod file;
 mod identity;
 mod machine;
+mod parse;
 mod provenance;
+mod store;
+mod write;
 
 pub use attention::{Attention, Grid, Mixed, Surface};
 pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
 pub use engine::{Activation, DispatchCost, Engine, Host, Ops, Startup};
+pub use error::{Fault, ProfileError};
 pub use identity::{Expected, Identity};
 pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};
 pub use provenance::{Group, Kind, Provenance};
+pub use store::BUILTIN;
 
 /// The version of the file format that this build reads and writes.
 pub const SCHEMA: u32 = 1;
 
 /// How the host's and the device's time of a step combine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Overlap {
     /// Launches run ahead of the device: a step takes about the longer of the two.
     Pipelined,

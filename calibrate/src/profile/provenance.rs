@@ -29,7 +29,8 @@ pub struct Provenance {
 }
 
 /// The kind of origin of a group of figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Measured by `calibrate` on this card.
     Measured,

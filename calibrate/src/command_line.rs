@@ -1,0 +1,41 @@
+//! The command line of `calibrate`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Reads, checks and shows cost profiles: what a step, a launch, a replay and a capture cost on one machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "calibrate",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 ok; 1 unexpected; 2 usage; 3 bad profile; 4 no usable GPU, or a build that cannot measure."
+)]
+pub(crate) struct CommandLine {
+    /// Measure this GPU (not built yet: refused with exit code 4).
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    #[command(subcommand)]
+    pub(crate) action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Show a profile: each group of figures, where it comes from and where it holds.
+    Show {
+        /// A profile file, or the name of a built-in profile (see `calibrate list`).
+        profile: OsString,
+        /// Print the profile as a file instead, as a start for one's own.
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Check a profile file, and say nothing but ok if it is one.
+    Check {
+        /// The profile file.
+        file: PathBuf,
+    },
+    /// List the built-in profiles.
+    List,
+}

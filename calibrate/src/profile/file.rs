@@ -1,0 +1,205 @@
+//! The file form of a profile, as TOML holds it. [`super::parse`] checks it and makes a [`super::Profile`] of it.
+//!
+//! Every number keeps its place in the text, so that a check can point at it; every key says its unit.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Kind, Overlap};
+
+pub(super) type Number = Spanned<f64>;
+pub(super) type Count = Spanned<i64>;
+pub(super) type Text = Spanned<String>;
+
+/// The version key alone, read before everything else.
+#[derive(Deserialize)]
+pub(super) struct SchemaFile {
+    pub(super) schema: Option<Count>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProfileFile {
+    #[expect(dead_code, reason = "read on its own before the rest; named here so that it is no unknown key")]
+    schema: i64,
+    pub(super) name: Text,
+    pub(super) overlap: Overlap,
+    pub(super) identity: IdentityFile,
+    pub(super) machine: MachineFile,
+    pub(super) engine: EngineFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IdentityFile {
+    pub(super) device: Text,
+    pub(super) driver: Option<Text>,
+    pub(super) host_cpu: Option<Text>,
+    pub(super) engine: Text,
+    pub(super) engine_version: Option<Text>,
+    pub(super) model_name: Text,
+    pub(super) model: ModelFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelFile {
+    pub(super) layers: Count,
+    pub(super) hidden: Count,
+    pub(super) intermediate: Count,
+    pub(super) query_heads: Count,
+    pub(super) kv_heads: Count,
+    pub(super) head_size: Count,
+    pub(super) vocabulary: Count,
+    pub(super) weight_bits: Count,
+    pub(super) kv_bits: Count,
+    pub(super) tied_embeddings: bool,
+    pub(super) qkv_bias: bool,
+    pub(super) qk_norm: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProvenanceFile {
+    pub(super) kind: Kind,
+    pub(super) source: Text,
+    pub(super) licence: Option<Text>,
+    pub(super) method: Option<Text>,
+    pub(super) valid: Option<Text>,
+    pub(super) range: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MachineFile {
+    pub(super) memory: MemoryFile,
+    pub(super) dense: DenseFile,
+    pub(super) head: HeadFile,
+    pub(super) launch: LaunchFile,
+    pub(super) replay: ReplayFile,
+    pub(super) update: UpdateFile,
+    pub(super) pool: PoolFile,
+    pub(super) capture: CaptureFile,
+    pub(super) bandwidth: Option<BandwidthFile>,
+    pub(super) attention: Option<AttentionFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EngineFile {
+    pub(super) attention: Option<AttentionFile>,
+    pub(super) ops: OpsFile,
+    pub(super) dispatch: DispatchFile,
+    pub(super) host: HostFile,
+    pub(super) activation: ActivationFile,
+    pub(super) startup: StartupFile,
+}
+
+macro_rules! group_file {
+    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $(pub(super) $field: $type,)*
+            pub(super) provenance: Option<ProvenanceFile>,
+        }
+    };
+}
+
+group_file!(MemoryFile { total_bytes: Count });
+group_file!(DenseFile { table: Option<RowTableFile>, line: Option<LineFile>, constant: Option<ConstantFile> });
+group_file!(HeadFile { table: Option<SequenceTableFile>, constant: Option<ConstantFile> });
+group_file!(LaunchFile { launch_us: Number });
+group_file!(ReplayFile { fixed_us: Number, node_us: Number });
+group_file!(UpdateFile { update_us: Number });
+group_file!(PoolFile {
+    base_bytes: Count,
+    bytes_per_row: Count,
+    full_executable_bytes: Count,
+    piecewise_executable_bytes: Count,
+});
+group_file!(CaptureFile { full_s: Number, piecewise_s: Number, first_extra_s: Number });
+group_file!(BandwidthFile { read_gb_per_s: Number });
+group_file!(AttentionFile {
+    separate_kernels: bool,
+    padded_request_us: Number,
+    decode: DecodeFile,
+    prefill: PrefillFile,
+    mixed: Option<MixedFile>,
+});
+group_file!(OpsFile { eager: Count, compiled: Count, graph_nodes: Count, attention_launches: Count });
+group_file!(DispatchFile { eager_us: Number, compiled_us: Number });
+group_file!(HostFile { step_overhead_us: Number, per_request_us: Number, padding_bookkeeping_us: Number });
+group_file!(ActivationFile { base_bytes: Count, bytes_per_row: Count });
+group_file!(StartupFile { compile_cold_s: Number, compile_warm_s: Number, warmup_s: Number, other_s: Number });
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowTableFile {
+    pub(super) rows: Spanned<Vec<Number>>,
+    pub(super) us: Spanned<Vec<Number>>,
+    pub(super) measured_to_rows: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SequenceTableFile {
+    pub(super) sequences: Spanned<Vec<Number>>,
+    pub(super) us: Spanned<Vec<Number>>,
+    pub(super) measured_to_sequences: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LineFile {
+    pub(super) at_rows: Number,
+    pub(super) us: Number,
+    pub(super) us_per_row: Number,
+    pub(super) valid_rows: Spanned<Vec<Number>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConstantFile {
+    pub(super) us: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecodeFile {
+    pub(super) table: Option<DecodeTableFile>,
+    pub(super) constant: Option<ConstantFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecodeTableFile {
+    pub(super) requests: Spanned<Vec<Number>>,
+    pub(super) context_tokens: Spanned<Vec<Number>>,
+    pub(super) us: Spanned<Vec<Number>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PrefillFile {
+    pub(super) table: Option<PrefillTableFile>,
+    pub(super) constant: Option<ConstantFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PrefillTableFile {
+    pub(super) chunk_tokens: Spanned<Vec<Number>>,
+    pub(super) context_tokens: Spanned<Vec<Number>>,
+    pub(super) us: Spanned<Vec<Number>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MixedFile {
+    pub(super) chunk_tokens: Spanned<Vec<Number>>,
+    pub(super) prefill_context_tokens: Spanned<Vec<Number>>,
+    pub(super) decode_requests: Spanned<Vec<Number>>,
+    pub(super) decode_context_tokens: Spanned<Vec<Number>>,
+    pub(super) us: Spanned<Vec<Number>>,
+}

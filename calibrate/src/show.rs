@@ -1,0 +1,191 @@
+//! Profiles as text for people.
+
+use std::io::{self, Write};
+
+use crate::profile::{Attention, Curve, Kind, Overlap, Profile, Provenance, Surface};
+
+/// One line: name, device, model, and how many groups are of which origin.
+pub(crate) fn line(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let groups = profile.groups();
+    let counts = Kind::ALL.into_iter().filter_map(|kind| {
+        let count = groups.iter().filter(|(_, provenance)| provenance.kind == kind).count();
+        (count > 0).then(|| format!("{count} {kind}"))
+    });
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let identity = &profile.identity;
+    writeln!(out, "{:<22} {:<24} {:<26} {counts}", profile.name, identity.device, identity.model_name)
+}
+
+/// Everything a reader needs to judge a profile: what it is about, then group by group the figures and their origin.
+pub(crate) fn profile(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    header(profile, out)?;
+    for (table, provenance) in profile.groups() {
+        writeln!(out, "\n{table}: {}", provenance.kind)?;
+        for figure in figures(profile, table) {
+            writeln!(out, "  {figure}")?;
+        }
+        origin(provenance, out)?;
+    }
+    Ok(())
+}
+
+fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let identity = &profile.identity;
+    let model = &identity.model;
+    let or_unstated = |text: &Option<String>| text.clone().unwrap_or_else(|| "not stated".to_owned());
+    writeln!(out, "profile  {}", profile.name)?;
+    writeln!(out, "device   {} (driver: {})", identity.device, or_unstated(&identity.driver))?;
+    writeln!(out, "host CPU {}", or_unstated(&identity.host_cpu))?;
+    writeln!(out, "engine   {} (version: {})", identity.engine, or_unstated(&identity.engine_version))?;
+    writeln!(
+        out,
+        "model    {}: {} layers, hidden {}, {} query and {} KV heads; weights {}, KV {} per token",
+        identity.model_name,
+        model.layers,
+        model.hidden,
+        model.query_heads,
+        model.kv_heads,
+        model.weights_bytes(),
+        model.kv_bytes_per_token(),
+    )?;
+    let overlap = match profile.overlap {
+        Overlap::Pipelined => "pipelined: a step takes about the longer of host and device time",
+        Overlap::Additive => "additive: a step takes host plus device time",
+    };
+    writeln!(out, "overlap  {overlap}")
+}
+
+fn origin(provenance: &Provenance, out: &mut impl Write) -> io::Result<()> {
+    let rows = [
+        ("source", Some(&provenance.source)),
+        ("licence", provenance.licence.as_ref()),
+        ("method", provenance.method.as_ref()),
+        ("valid", provenance.valid.as_ref()),
+        ("range", provenance.range.as_ref()),
+    ];
+    for (name, text) in rows {
+        if let Some(text) = text {
+            writeln!(out, "    {name:<8} {text}")?;
+        }
+    }
+    Ok(())
+}
+
+fn figures(profile: &Profile, table: &str) -> Vec<String> {
+    let (machine, engine) = (&profile.machine, &profile.engine);
+    match table {
+        "machine.memory" => vec![machine.memory.figures.total.to_string()],
+        "machine.dense" => {
+            curve(&machine.dense.figures, "rows", &[1.0, 64.0, 72.0, 128.0, 136.0, 256.0, 512.0, 8192.0])
+        }
+        "machine.head" => curve(&machine.head.figures, "sequences", &[1.0, 64.0, 256.0]),
+        "machine.launch" => vec![format!("{} us per launch", machine.launch.figures.launch_us)],
+        "machine.replay" => {
+            let replay = &machine.replay.figures;
+            vec![format!("{} us per replay, {} us per node", replay.fixed_us, replay.node_us)]
+        }
+        "machine.update" => vec![format!("{} us per update", machine.update.figures.update_us)],
+        "machine.pool" => {
+            let pool = &machine.pool.figures;
+            let (full, piecewise) = (pool.full_executable, pool.piecewise_executable);
+            vec![
+                format!("pool {} and {} per row of the largest rung", pool.base, pool.per_row),
+                format!("executables {full} per FULL descriptor, {piecewise} per PIECEWISE descriptor"),
+            ]
+        }
+        "machine.capture" => {
+            let capture = &machine.capture.figures;
+            let (full, piecewise, first) = (capture.full_s, capture.piecewise_s, capture.first_extra_s);
+            vec![format!("{full} s per FULL, {piecewise} s per PIECEWISE descriptor, {first} s more for the first")]
+        }
+        "machine.bandwidth" => {
+            let read = machine.bandwidth.as_ref().map(|group| format!("{} GB/s", group.figures.read_gb_per_s));
+            read.into_iter().collect()
+        }
+        "machine.attention" => machine.attention.iter().flat_map(|group| attention(&group.figures)).collect(),
+        "engine.attention" => engine.attention.iter().flat_map(|group| attention(&group.figures)).collect(),
+        _ => engine_figures(profile, table),
+    }
+}
+
+fn engine_figures(profile: &Profile, table: &str) -> Vec<String> {
+    let engine = &profile.engine;
+    match table {
+        "engine.ops" => {
+            let ops = &engine.ops.figures;
+            let (eager, compiled) = (ops.eager, ops.compiled);
+            let (nodes, attention) = (ops.graph_nodes, ops.attention_launches);
+            vec![format!("{eager} eager, {compiled} compiled, {nodes} graph nodes, {attention} attention launches")]
+        }
+        "engine.dispatch" => {
+            let dispatch = &engine.dispatch.figures;
+            vec![format!("{} us per eager, {} us per compiled operation", dispatch.eager_us, dispatch.compiled_us)]
+        }
+        "engine.host" => {
+            let host = &engine.host.figures;
+            let (step, request, padding) = (host.step_overhead_us, host.per_request_us, host.padding_bookkeeping_us);
+            vec![format!("{step} us per step, {request} us per request, {padding} us per step that runs a graph")]
+        }
+        "engine.activation" => {
+            let activation = &engine.activation.figures;
+            vec![format!("{} and {} per row of the largest step", activation.base, activation.per_row)]
+        }
+        "engine.startup" => {
+            let startup = &engine.startup.figures;
+            let (cold, warm) = (startup.compile_cold_s, startup.compile_warm_s);
+            vec![format!(
+                "compile {cold} s cold, {warm} s warm; warm-up {} s; other {} s",
+                startup.warmup_s, startup.other_s
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn curve(curve: &Curve, quantity: &str, at: &[f64]) -> Vec<String> {
+    let shape = match curve {
+        Curve::Constant(us) => return vec![format!("{us} us whatever the {quantity}")],
+        Curve::Line(line) => {
+            let (slope, [first, last]) = (line.slope, line.valid);
+            format!("line of {slope} us per row, {first} to {last} {quantity}")
+        }
+        Curve::Table(table) => {
+            let (x, measured_to) = (table.x(), table.measured_to());
+            let derived = measured_to.map_or_else(String::new, |last| format!(", derived beyond {last}"));
+            format!("{} knots, {} to {} {quantity}{derived}", x.len(), x[0], x[x.len() - 1])
+        }
+    };
+    let inside = at.iter().map(|&x| (x, curve.at(x))).filter(|(_, reading)| reading.outside.is_none());
+    let values = inside.map(|(x, reading)| format!("{x}: {:.3}", reading.value / 1e3)).collect::<Vec<_>>();
+    vec![shape, format!("ms at {quantity}: {}", values.join(", "))]
+}
+
+fn attention(attention: &Attention) -> Vec<String> {
+    let mixed = match (&attention.mixed, attention.separate_kernels) {
+        (Some(_), _) => "from their own table",
+        (None, true) => "as the sum of two kernels",
+        (None, false) => "as the sum, a stand-in that is flagged",
+    };
+    vec![
+        surface(&attention.decode, "decode", "requests"),
+        surface(&attention.prefill, "prefill", "chunk tokens"),
+        format!("mixed steps {mixed}; {} us per padded request", attention.padded_request_us),
+    ]
+}
+
+fn surface(surface: &Surface, name: &str, quantity: &str) -> String {
+    match surface {
+        Surface::Constant(us) => format!("{name}: {us} us whatever the step"),
+        Surface::Grid(grid) => {
+            let ([x, y], last_us) = (grid.axes(), grid.at(grid.axes()[0].last(), grid.axes()[1].last()).value);
+            format!(
+                "{name}: {} to {} {quantity} x {} to {} tokens of context, up to {:.3} ms",
+                x.knots()[0],
+                x.last(),
+                y.knots()[0],
+                y.last(),
+                last_us / 1e3
+            )
+        }
+    }
+}

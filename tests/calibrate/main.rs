@@ -1,0 +1,90 @@
+//! The `calibrate` binary from outside: what it prints where, and its exit codes.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn calibrate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_calibrate")).args(arguments).output().expect("the binary was built")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("output is text")
+}
+
+#[test]
+fn list_names_every_builtin_with_its_origins() {
+    let output = calibrate(&["list"]);
+    assert_eq!(output.status.code(), Some(0));
+    insta::assert_snapshot!(text(&output.stdout), @"");
+}
+
+#[test]
+fn show_says_where_each_group_comes_from() {
+    let output = calibrate(&["show", "a100-llama-3-8b"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    insta::assert_snapshot!(text(&output.stdout), @"");
+}
+
+#[test]
+fn show_toml_gives_a_file_that_check_accepts() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("mine.toml");
+    fs::write(&file, calibrate(&["show", "--toml", "textbook"]).stdout).expect("the folder can be written");
+    let checked = calibrate(&["check", file.to_str().expect("the path is text")]);
+    assert_eq!(checked.status.code(), Some(0));
+    assert!(text(&checked.stdout).ends_with("mine.toml: ok: profile textbook, 14 groups\n"), "{checked:?}");
+}
+
+#[test]
+fn a_bad_file_is_shown_with_its_faulty_line() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("bad.toml");
+    let good = text(&calibrate(&["show", "--toml", "textbook"]).stdout).to_owned();
+    fs::write(&file, good.replace("launch_us = 1100", "launch_us = -1100")).expect("the folder can be written");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_calibrate")).current_dir(&folder).args(["check", "bad.toml"]).output();
+    let output = output.expect("the binary was built");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), ""));
+    insta::assert_snapshot!(text(&output.stderr), @"");
+}
+
+#[test]
+fn unknown_names_and_missing_files_are_bad_input() {
+    let unknown = calibrate(&["show", "a100"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    insta::assert_snapshot!(text(&unknown.stderr), @"");
+    let missing = calibrate(&["check", "no/such/file.toml"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(text(&missing.stderr).contains("cannot read the profile no/such/file.toml"), "{missing:?}");
+}
+
+#[test]
+fn measuring_is_refused_not_made_up() {
+    let output = calibrate(&["--device", "0"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), ""));
+    insta::assert_snapshot!(text(&output.stderr), @"");
+}
+
+#[test]
+fn wrong_use_exits_with_2_and_help_with_0() {
+    for arguments in [&[][..], &["show"], &["frobnicate"], &["--device", "zero"]] {
+        let output = calibrate(arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{arguments:?}");
+    }
+    let help = calibrate(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(text(&help.stdout).contains("Exit codes:"));
+}
+
+#[test]
+fn a_closed_stdout_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_calibrate"))
+        .args(["show", "--toml", "rtx4090-llama-3.1-8b"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the binary ends");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
