@@ -65,7 +65,10 @@ fn head(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
         }
         None => format!("seed {}", report.seed),
     };
-    let mut parts = vec![format!("{} requests, {seeds}", number::count(scenario.requests)), slo_line(scenario)];
+    let mut parts = vec![seeds, slo_line(scenario)];
+    if let Some(requests) = scenario.requests {
+        parts.insert(0, format!("{} requests", number::count(requests)));
+    }
     if scenario.warmup_s > 0.0 {
         parts.push(format!("the first {} s are left out", scenario.warmup_s));
     }

@@ -73,6 +73,7 @@ fn the_step_log_is_one_object_a_line() {
     eager.mode = "NONE".into();
     eager.fallback = Some("above_ceiling".into());
     eager.prefills.clear();
+    (eager.padded_rows, eager.relaxed, eager.artifact) = (0, false, "compiled eager".into());
     log.step(&eager).expect("written");
     let text = String::from_utf8(log.finish().expect("flushed")).expect("UTF-8");
     let lines: Vec<StepLine> = text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect();
