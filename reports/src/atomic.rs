@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-/// A result file that could not be written.
+/// A result file that could not be written. The message holds the system's own, so `source()` does not repeat it.
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// The folder or the file cannot be written.
     #[error(
-        "cannot create {}: {source}; check that its folder exists and that you may write there, or choose another place",
+        "cannot create {}: {error}; check that its folder exists and that you may write there, or choose another place",
         path.display()
     )]
     Create {
         /// The file asked for.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// Writing failed on the way; nothing was left behind.
-    #[error("cannot write {}: {source}; nothing was left there: free some space or choose another place", path.display())]
+    #[error("cannot write {}: {error}; nothing was left there: free some space or choose another place", path.display())]
     Write {
         /// The file asked for.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -48,7 +48,7 @@ impl AtomicFile {
         let path = path.into();
         match open_beside(&path) {
             Ok(file) => Ok(Self { path, sink: BufWriter::new(file) }),
-            Err(source) => Err(OutputError::Create { path, source }),
+            Err(error) => Err(OutputError::Create { path, error }),
         }
     }
 
@@ -69,18 +69,18 @@ impl AtomicFile {
             file.persist(&path).map_err(|failed| failed.error)?;
             Ok(())
         });
-        moved.map_err(|source| OutputError::Write { path, source })
+        moved.map_err(|error| OutputError::Write { path, error })
     }
 
     /// Writes the whole file at once: `fill` writes the content, a failure of either leaves nothing.
     ///
     /// # Errors
-    /// [`OutputError`], with the error that `fill` returned as its source.
+    /// [`OutputError`], holding the error that `fill` returned.
     pub fn write(path: impl Into<PathBuf>, fill: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<(), OutputError> {
         let mut file = Self::create(path)?;
         match fill(&mut file) {
             Ok(()) => file.finish(),
-            Err(source) => Err(OutputError::Write { path: file.path, source }),
+            Err(error) => Err(OutputError::Write { path: file.path, error }),
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
             Err(io::Error::from(io::ErrorKind::StorageFull))
         });
         let error = failed.expect_err("the disk was full");
-        assert!(matches!(&error, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull));
+        assert!(matches!(&error, OutputError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull));
         assert!(error.to_string().contains(&path.display().to_string()), "{error}");
         assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
 

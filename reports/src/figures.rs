@@ -125,10 +125,10 @@ figures! {
     Steps {
         steps, "steps", "steps", Plain, Neither;
         mean_batch_rows, "real rows per step, mean", "rows", Plain, Neither;
+        preemptions, "preemptions", "preemptions", Plain, Lower;
         mean_step_ms, "step, mean, ms", "ms", Plain, Lower;
         host_ms_per_step, "host per step, ms", "ms", Plain, Lower;
         device_idle_ms_per_step, "device idle per step, ms", "ms", Plain, Lower;
-        preemptions, "preemptions", "preemptions", Plain, Lower;
         cost.dense_ms, "  device: dense, ms", "ms a step", Plain, Lower;
         cost.head_ms, "  device: head, ms", "ms a step", Plain, Lower;
         cost.attention_ms, "  device: attention, ms", "ms a step", Plain, Lower;

@@ -34,8 +34,8 @@ pub struct ScenarioReport {
     pub name: String,
     /// SHA-256 of the scenario file, lower-case hexadecimal.
     pub sha256: String,
-    /// Requests offered to every candidate, requests.
-    pub requests: u64,
+    /// Requests offered to every candidate, requests; null where steps are priced without requests.
+    pub requests: Option<u64>,
     /// Seconds at the start whose requests and steps are left out of the figures, s; 0 without a warm-up cut.
     pub warmup_s: f64,
     /// The service levels that goodput counts; null if the scenario sets none.

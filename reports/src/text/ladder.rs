@@ -68,7 +68,7 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
         let spans: Vec<String> = candidate
             .padded
             .iter()
-            .map(|span| format!("{}>{}", crate::rows::span([span.first, span.last]), span.padded))
+            .map(|span| format!("{}->{}", crate::rows::span([span.first, span.last]), span.padded))
             .collect();
         paragraph(sink, &spans.join(" "), "  padded to      ", &indent)?;
     }

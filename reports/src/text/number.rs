@@ -9,12 +9,42 @@ const BYTES_PER_GIB: f64 = (1_u64 << 30) as f64;
 
 /// The figures of one table row, all with the same decimals so that right-aligned they can be compared at a glance.
 pub(super) fn row(figures: &[Figure], scale: Scale) -> Vec<String> {
+    if figures.iter().any(has_width) {
+        precise(figures, scale)
+    } else {
+        precise(&figures.iter().map(settled).collect::<Vec<_>>(), scale)
+    }
+}
+
+fn precise(figures: &[Figure], scale: Scale) -> Vec<String> {
     let largest = figures.iter().filter_map(Figure::mean).map(|mean| scaled(mean, scale).abs()).fold(0.0, f64::max);
     let decimals = match scale {
         Scale::Percent | Scale::Gib => 2,
         Scale::Plain => decimals_for(largest),
     };
     figures.iter().map(|figure| show(figure, scale, decimals)).collect()
+}
+
+fn has_width(figure: &Figure) -> bool {
+    matches!(figure, Figure::Interval(interval) if interval.low < interval.high)
+}
+
+/// An interval without width is one figure, and a whole one is a count: what a ladder costs does not depend on the seed.
+fn settled(figure: &Figure) -> Figure {
+    match figure {
+        Figure::Interval(interval) if interval.mean >= 0.0 && interval.mean.fract() == 0.0 => {
+            Figure::from(interval.mean as u64)
+        }
+        other => without_interval(other),
+    }
+}
+
+/// The figure without its interval, where an interval has no room.
+pub(super) fn without_interval(figure: &Figure) -> Figure {
+    match figure {
+        Figure::Interval(interval) => Figure::from(interval.mean),
+        other => *other,
+    }
 }
 
 fn show(figure: &Figure, scale: Scale, decimals: usize) -> String {
@@ -129,6 +159,9 @@ mod tests {
         assert_eq!(row(&[Figure::from(3_u64 << 29)], Scale::Gib), ["1.50"]);
         let interval = Figure::Interval(Interval { mean: 10.0, low: 9.0, high: 11.0 });
         assert_eq!(row(&[interval], Scale::Plain), ["10.00 ±1.00"]);
+        let settled = Figure::Interval(Interval { mean: 2_106.0, low: 2_106.0, high: 2_106.0 });
+        assert_eq!(row(&[settled, Figure::Undefined], Scale::Plain), ["2,106", "-"]);
+        assert_eq!(row(&[settled, interval], Scale::Plain), ["2,106.0 ±0.0", "10.0 ±1.0"]);
     }
 
     #[test]
@@ -136,7 +169,7 @@ mod tests {
         assert_eq!(sizes(&[], 20), "none");
         assert_eq!(sizes(&[1, 2, 4], 20), "1 2 4");
         let ladder: Vec<u32> = (1..=51).collect();
-        assert_eq!(sizes(&ladder, 24), "1 2 3 4 5 6 ... 50 51");
+        assert_eq!(sizes(&ladder, 24), "1 2 3 4 5 6 7 ... 50 51");
         assert_eq!(sizes(&ladder, 3), "... 50 51", "the ceiling is always shown");
     }
 }

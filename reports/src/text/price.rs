@@ -46,7 +46,12 @@ pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
         "- ",
         "  ",
     )?;
-    paragraph(sink, "Best of both runs eager wherever replay would lose; no engine here dispatches so.", "- ", "  ")
+    paragraph(
+        sink,
+        "Best of both runs eager wherever replay would lose: a bound, not what the engine does.",
+        "- ",
+        "  ",
+    )
 }
 
 fn expectations(candidates: &[PriceCandidate], sink: &mut impl Write) -> io::Result<()> {

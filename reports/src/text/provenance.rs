@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::grid::{Align, Grid};
+use super::number::UNDEFINED;
 use super::prose::paragraph;
 use crate::ProfileReport;
 
@@ -24,7 +25,7 @@ pub(super) fn provenance(profile: &ProfileReport, sink: &mut impl Write) -> io::
         let licence = group.licence.iter().map(|licence| format!(" ({licence})"));
         let method = group.method.iter().map(|method| format!(": {method}"));
         let from: String = std::iter::once(group.source.clone()).chain(licence).chain(method).collect();
-        let valid = group.valid_range.clone().unwrap_or_else(|| "anywhere".to_owned());
+        let valid = group.valid_range.clone().unwrap_or_else(|| UNDEFINED.to_owned());
         grid.row([group.group.clone(), group.kind.to_string(), valid, from]);
     }
     grid.write(sink)

@@ -6,18 +6,19 @@ use super::grid::{Align, GAP, Grid};
 use super::prose::paragraph;
 use super::provenance::provenance;
 use super::{WIDTH, engine_line, number, rungs, slo_line};
-use crate::{CandidateReport, Difference, FIGURES, Figure, FigureSpec, PairReport, RunReport, Verdict};
+use crate::{CandidateReport, Difference, FIGURES, Figure, FigureGroup, FigureSpec, PairReport, RunReport, Verdict};
 
 /// From this many candidates on, candidates go down and only the key figures across.
 const MANY: usize = 9;
 
 /// The columns for many candidates: a figure and its short heading.
-const KEY_FIGURES: [(&str, &str); 9] = [
+const KEY_FIGURES: [(&str, &str); 10] = [
     ("request_goodput", "goodput, req/s"),
+    ("request_throughput", "served, req/s"),
     ("output_throughput", "output, tok/s"),
     ("p99_ttft_ms", "TTFT p99, ms"),
     ("p99_tpot_ms", "TPOT p99, ms"),
-    ("padding_ratio", "padded / real, %"),
+    ("padding_ratio", "padded/real, %"),
     ("fallback_rate", "no graph, %"),
     ("graph_memory_bytes", "graphs, GiB"),
     ("kv_tokens", "KV, tokens"),
@@ -25,8 +26,7 @@ const KEY_FIGURES: [(&str, &str); 9] = [
 ];
 
 /// The figures of which paired differences are shown.
-const PAIR_FIGURES: [&str; 6] =
-    ["request_goodput", "request_throughput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms", "mean_step_ms"];
+const PAIR_FIGURES: [&str; 4] = ["request_goodput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
 
 /// Longest candidate name on one line of a heading.
 const NAME_WIDTH: usize = 16;
@@ -65,7 +65,10 @@ fn head(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
         }
         None => format!("seed {}", report.seed),
     };
-    let mut parts = vec![format!("{} requests, {seeds}", number::count(scenario.requests)), slo_line(scenario)];
+    let mut parts = vec![seeds, slo_line(scenario)];
+    if let Some(requests) = scenario.requests {
+        parts.insert(0, format!("{} requests", number::count(requests)));
+    }
     if scenario.warmup_s > 0.0 {
         parts.push(format!("the first {} s are left out", scenario.warmup_s));
     }
@@ -122,7 +125,7 @@ fn figures(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<
 
 /// A row that is undefined everywhere says nothing; a detail row that is zero everywhere says no more than its absence.
 fn worth_a_row(spec: &FigureSpec, row: &[Figure]) -> bool {
-    let detail = spec.label.starts_with(' ');
+    let detail = spec.label.starts_with(' ') || spec.group == FigureGroup::ColdStart;
     row.iter().any(|figure| figure.mean().is_some_and(|mean| !detail || mean != 0.0))
 }
 
@@ -165,22 +168,23 @@ fn key_figures(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Res
     let mut cells: Vec<Vec<String>> = Vec::new();
     for (name, heading) in KEY_FIGURES {
         let spec = figure(name);
-        let column: Vec<Figure> = candidates.iter().map(|candidate| *(spec.get)(candidate)).collect();
+        let column: Vec<Figure> =
+            candidates.iter().map(|candidate| number::without_interval((spec.get)(candidate))).collect();
         if column.iter().any(|figure| *figure != Figure::Undefined) {
             columns.push((heading, Align::Right));
             cells.push(number::row(&column, spec.scale));
         }
     }
-    let mut grid = Grid::new(&columns).wrap(0, 24);
-    for (index, _) in columns.iter().enumerate().skip(1) {
-        let widest = cells[index - 1].iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
-        grid = grid.wrap(index, widest.max(9));
+    let mut grid = Grid::new(&columns).wrap(0, 20);
+    for (index, (heading, _)) in columns.iter().enumerate().skip(1) {
+        let words = heading.split(' ').chain(cells[index - 1].iter().map(String::as_str));
+        grid = grid.wrap(index, words.map(|word| word.chars().count()).max().unwrap_or(0));
     }
     for (index, candidate) in candidates.iter().enumerate() {
         grid.row(std::iter::once(candidate.name.clone()).chain(cells.iter().map(|column| column[index].clone())));
     }
     grid.write(sink)?;
-    writeln!(sink, "All figures of {} candidates, and their rungs, are in --format json.", candidates.len())
+    writeln!(sink, "All figures of the {} candidates, with their rungs and intervals: --format json.", candidates.len())
 }
 
 fn figure(name: &str) -> &'static FigureSpec {

@@ -26,12 +26,30 @@ pub(super) fn rungs(candidates: &[CandidateReport], sink: &mut impl Write) -> io
         ("padded / real, %", Align::Right),
         ("saved, ms", Align::Right),
     ];
+    let shown: Vec<(&CandidateReport, &RungReport)> = candidates
+        .iter()
+        .flat_map(|candidate| busiest(candidate).into_iter().take(SHOWN).map(move |rung| (candidate, rung)))
+        .collect();
+    let column = |scale: Scale, get: &dyn Fn(&CandidateReport, &RungReport) -> Figure| {
+        let figures: Vec<Figure> =
+            shown.iter().map(|(candidate, rung)| number::without_interval(&get(candidate, rung))).collect();
+        number::row(&figures, scale)
+    };
+    let cells = [
+        column(Scale::Plain, &|_, rung| rung.steps),
+        column(Scale::Percent, &|candidate, rung| ratio(&rung.steps, &candidate.steps)),
+        column(Scale::Percent, &|_, rung| ratio(&rung.exact_steps, &rung.steps)),
+        column(Scale::Percent, &|_, rung| ratio(&rung.padded_rows, &rung.real_rows)),
+        column(Scale::Plain, &|_, rung| rung.saved_ms),
+    ];
     let mut grid = Grid::new(&columns).wrap(0, 30);
-    for candidate in candidates {
-        for (index, rung) in busiest(candidate).into_iter().take(SHOWN).enumerate() {
-            let name = if index == 0 { candidate.name.clone() } else { String::new() };
-            grid.row(rung_row(name, rung, candidate));
-        }
+    let mut previous = None;
+    for (index, (candidate, rung)) in shown.iter().enumerate() {
+        // A candidate is named once, beside its first rung.
+        let first = previous.replace(&candidate.name) != Some(&candidate.name);
+        let name = if first { candidate.name.clone() } else { String::new() };
+        let key = [name, rung.mode.to_string(), rung.size.to_string()];
+        grid.row(key.into_iter().chain(cells.iter().map(|column| column[index].clone())));
     }
     grid.write(sink)?;
     for candidate in candidates.iter().filter(|candidate| !candidate.rungs.is_empty()) {
@@ -47,22 +65,8 @@ fn busiest(candidate: &CandidateReport) -> Vec<&RungReport> {
     rungs
 }
 
-fn rung_row(name: String, rung: &RungReport, candidate: &CandidateReport) -> [String; 8] {
-    let plain = |figure: &Figure, scale| number::row(&[*figure], scale).concat();
-    let share = |part: &Figure, whole: &Figure| {
-        let ratio = Figure::from(part.mean().zip(whole.mean()).map(|(part, whole)| part / whole));
-        plain(&ratio, Scale::Percent)
-    };
-    [
-        name,
-        rung.mode.to_string(),
-        rung.size.to_string(),
-        plain(&rung.steps, Scale::Plain),
-        share(&rung.steps, &candidate.steps),
-        share(&rung.exact_steps, &rung.steps),
-        share(&rung.padded_rows, &rung.real_rows),
-        plain(&rung.saved_ms, Scale::Plain),
-    ]
+fn ratio(part: &Figure, whole: &Figure) -> Figure {
+    Figure::from(part.mean().zip(whole.mean()).map(|(part, whole)| part / whole))
 }
 
 fn summary(candidate: &CandidateReport, sink: &mut impl Write) -> io::Result<()> {

@@ -1,0 +1,10 @@
+//! What the writers make of small records made by hand: whole texts as snapshots, and the promises of `SCHEMA.md`.
+
+mod samples;
+
+mod pipes;
+mod round_trips;
+mod rows;
+mod schema;
+mod seeds;
+mod text;

@@ -1,0 +1,424 @@
+//! Records with plausible figures, no two alike, so that a mixed-up column shows.
+
+use reports::{
+    Alternative, ArtifactReport, CandidateReport, Choice, CostTerms, DescriptorRecord, EngineReport, ExplainReport,
+    FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts, LadderReport, PaddedSpan, PairReport, PriceCandidate,
+    PriceReport, PriceRung, ProfileReport, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA, Saving, Scale,
+    ScenarioReport, SloReport, StepHeader, StepRecord, StepShapeReport, StepTimes, Warning,
+};
+
+pub(crate) fn engine() -> EngineReport {
+    EngineReport {
+        name: "vllm".into(),
+        version: "0.33.0".into(),
+        runner: "v2".into(),
+        max_num_seqs: 256,
+        max_num_batched_tokens: 8192,
+        max_model_len: Some(16_384),
+        attention_support: "ALWAYS".into(),
+        async_scheduling: Some(true),
+    }
+}
+
+pub(crate) fn scenario() -> ScenarioReport {
+    ScenarioReport {
+        name: "Chunked prefill against a 512-token ceiling".into(),
+        sha256: "5f".repeat(32),
+        requests: Some(20_000),
+        warmup_s: 30.0,
+        slo: Some(SloReport { ttft_ms: Some(500.0), tpot_ms: Some(40.0), e2el_ms: None }),
+    }
+}
+
+pub(crate) fn profile() -> ProfileReport {
+    let group = |group: &str, kind: &'static str, source: &str| GroupReport {
+        group: group.into(),
+        kind: kind.into(),
+        source: source.into(),
+        licence: None,
+        valid_range: None,
+        method: None,
+    };
+    ProfileReport {
+        name: "a100-llama-3-8b".into(),
+        device: Some("NVIDIA A100-SXM4-80GB".into()),
+        model: Some("Llama-3-8B".into()),
+        overlap: "pipelined".into(),
+        groups: vec![
+            GroupReport {
+                licence: Some("MIT".into()),
+                valid_range: Some("1 to 32,768 rows".into()),
+                method: Some("medians per size, summed over the layers of the model".into()),
+                ..group("machine.dense", "derived", "Vidur profiling data")
+            },
+            group("machine.launch", "declared", "planning figure, 3 to 8 µs"),
+        ],
+    }
+}
+
+pub(crate) fn warnings() -> Vec<Warning> {
+    vec![
+        Warning::general("prefix_cache_off", "the engine has its prefix cache on by default; here it is off."),
+        Warning::about(
+            "textbook",
+            "ceiling_inside_load",
+            "41 % of steps are larger than the top rung 32 and run without a graph: raise the ceiling to 256.",
+        ),
+    ]
+}
+
+pub(crate) fn descriptor(mode: &'static str, tokens: u32, uniform: Option<u32>) -> DescriptorRecord {
+    DescriptorRecord {
+        mode: mode.into(),
+        tokens,
+        requests: uniform.map(|uniform| tokens / uniform),
+        uniform,
+        max_query: None,
+        loras: 0,
+        ubatches: 1,
+    }
+}
+
+fn rung(mode: &'static str, size: u32, steps: u64, padded_rows: u64, saved_ms: f64) -> RungReport {
+    RungReport {
+        mode: mode.into(),
+        size,
+        steps: steps.into(),
+        exact_steps: (steps / 3).into(),
+        real_rows: (steps * u64::from(size) - padded_rows).into(),
+        padded_rows: padded_rows.into(),
+        saved_ms: saved_ms.into(),
+    }
+}
+
+fn artifact(descriptor: Option<DescriptorRecord>, steps: u64) -> ArtifactReport {
+    ArtifactReport {
+        artifact: descriptor.as_ref().map_or_else(|| "compiled eager".to_owned(), ToString::to_string),
+        descriptor,
+        steps: steps.into(),
+        first_use_s: Figure::from((steps > 0).then_some(steps as f64 / 1_000.0)),
+    }
+}
+
+/// A candidate with all figures set: figure k is `scale` times a number that grows with k.
+fn filled(name: &str, scale: f64) -> CandidateReport {
+    let mut candidate = CandidateReport { name: name.into(), ..CandidateReport::default() };
+    for (index, spec) in FIGURES.iter().enumerate() {
+        *(spec.get_mut)(&mut candidate) = match (spec.unit, spec.scale) {
+            (_, Scale::Percent) => Figure::from(scale * (index + 1) as f64 / 200.0),
+            ("bytes", _) => Figure::from((scale * 1e9) as u64 + index as u64),
+            ("steps" | "requests" | "tokens" | "preemptions" | "descriptors" | "graphs", _) => {
+                Figure::from((scale * 1_000.0) as u64 + index as u64)
+            }
+            _ => Figure::from(scale * (index as f64 + 0.25)),
+        };
+    }
+    candidate
+}
+
+pub(crate) fn with_graphs(scale: f64) -> CandidateReport {
+    let mut candidate = filled("engine default", scale);
+    candidate.capture_sizes = vec![1, 2, 4, 8, 16];
+    candidate.cudagraph_mode = "FULL_AND_PIECEWISE".into();
+    let count = |steps: f64| (steps * scale) as u64;
+    candidate.rungs = vec![
+        rung("PIECEWISE", 1, 0, 0, 0.0),
+        rung("PIECEWISE", 2, 0, 0, 0.0),
+        rung("PIECEWISE", 8, count(90.0), 31, -12.5 * scale),
+        rung("FULL", 1, count(12.0), 0, 9.0),
+        rung("FULL", 8, count(600.0), 451, 312.25 * scale),
+        rung("FULL", 16, 0, 0, 0.0),
+    ];
+    candidate.artifacts = vec![
+        artifact(Some(descriptor("FULL", 8, Some(1))), count(600.0)),
+        artifact(Some(descriptor("PIECEWISE", 8, None)), count(90.0)),
+        artifact(Some(descriptor("FULL", 16, Some(1))), 0),
+        artifact(None, count(40.0)),
+    ];
+    candidate
+}
+
+pub(crate) fn without_graphs(scale: f64) -> CandidateReport {
+    let mut candidate = filled("no graphs", scale * 1.1);
+    candidate.cudagraph_mode = "NONE".into();
+    candidate.exact_hit_rate = Figure::Undefined;
+    candidate.padding_ratio = Figure::Undefined;
+    candidate.waste_share = Figure::Undefined;
+    candidate.saved_ms = Figure::from(0.0);
+    candidate.cost.bookkeeping_ms = Figure::from(0.0);
+    candidate.artifacts = vec![artifact(None, 700)];
+    candidate
+}
+
+pub(crate) fn run() -> RunReport {
+    let mut third = with_graphs(1.25);
+    third.name = "ceiling 8192 with a long name".into();
+    RunReport {
+        scenario: scenario(),
+        seed: 7,
+        seeds: None,
+        engine: engine(),
+        profile: profile(),
+        warnings: warnings(),
+        candidates: vec![with_graphs(1.0), without_graphs(1.0), third],
+        pairs: None,
+    }
+}
+
+/// Three seeds: a candidate that is always slower by about a tenth.
+pub(crate) fn run_over_seeds() -> RunReport {
+    let baseline: Vec<CandidateReport> = [1.0, 1.01, 0.99].map(with_graphs).into();
+    let candidate: Vec<CandidateReport> = [1.0, 1.012, 0.991].map(without_graphs).into();
+    RunReport {
+        seeds: Some(vec![7, 8, 9]),
+        candidates: [&baseline, &candidate]
+            .map(|runs| CandidateReport::over_seeds(runs).expect("one candidate"))
+            .into(),
+        pairs: Some(vec![PairReport::between(&baseline, &candidate)]),
+        ..run()
+    }
+}
+
+/// The practice distribution of the textbook at 0.24 ms a padded row, with two of its rungs.
+pub(crate) fn price() -> PriceReport {
+    let rung = |size: u32, share: f64, mean: f64, exact: f64, padded: f64, real: f64, saving: f64| PriceRung {
+        mode: "FULL".into(),
+        size,
+        share_of_steps: share,
+        mean_padded_rows: Some(mean),
+        exact_share: Some(exact),
+        padded_rows: padded,
+        real_rows: real,
+        mean_saving_ms: Some(saving),
+    };
+    let textbook = PriceCandidate {
+        name: "textbook".into(),
+        capture_sizes: vec![1, 4, 8, 16, 32],
+        cudagraph_mode: "FULL".into(),
+        step_ms: StepTimes { eager: Some(5.557_2), compiled_eager: None, graph: 5.473_2, best_of_both: 5.218_425 },
+        saving_against: "eager".into(),
+        saving_graph: Saving { ms: 0.084, percent: 1.511_553 },
+        saving_best_of_both: Saving { ms: 0.338_775, percent: 6.096_145 },
+        mean_batch_rows: 9.905,
+        mean_rung_rows: Some(12.68),
+        mean_padded_rows: 2.775,
+        padding_ratio: Some(0.280_162),
+        waste_share: Some(0.218_849),
+        mean_padding_over_batch: Some(0.306_756),
+        mean_padding_over_rung: Some(0.199_219),
+        exact_hit_rate: Some(0.259_792),
+        fallback_rate: 0.0,
+        break_even_padded_rows: Some(3.125),
+        losing_share: 0.2575,
+        losing_batches: vec![[9, 12], [17, 28]],
+        outside_range_share: 0.0,
+        rungs: vec![
+            rung(16, 0.29, 3.5, 0.125, 1.015, 3.625, -0.09),
+            PriceRung {
+                mean_padded_rows: None,
+                exact_share: None,
+                mean_saving_ms: None,
+                ..rung(64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+            },
+        ],
+    };
+    let eager = PriceCandidate {
+        name: "no graphs".into(),
+        capture_sizes: vec![],
+        cudagraph_mode: "NONE".into(),
+        mean_rung_rows: None,
+        padding_ratio: None,
+        waste_share: None,
+        mean_padding_over_batch: None,
+        mean_padding_over_rung: None,
+        exact_hit_rate: None,
+        break_even_padded_rows: None,
+        fallback_rate: 1.0,
+        losing_share: 0.0,
+        losing_batches: vec![],
+        rungs: vec![],
+        ..textbook.clone()
+    };
+    PriceReport {
+        scenario: ScenarioReport { requests: None, warmup_s: 0.0, ..scenario() },
+        engine: engine(),
+        profile: ProfileReport { device: None, model: None, overlap: "additive".into(), ..profile() },
+        warnings: warnings(),
+        candidates: vec![textbook, eager],
+    }
+}
+
+pub(crate) fn ladder() -> LadderReport {
+    let padded = |size: u32| [1, 2, 4, 8].into_iter().find(|rung| *rung >= size).expect("sizes up to 8");
+    let mut descriptors: Vec<DescriptorRecord> =
+        [8, 4, 2, 1].iter().map(|tokens| descriptor("PIECEWISE", *tokens, None)).collect();
+    descriptors.extend([8, 4].map(|tokens| DescriptorRecord { loras: 2, ..descriptor("FULL", tokens, Some(4)) }));
+    LadderReport {
+        engine: EngineReport { max_model_len: None, async_scheduling: None, ..engine() },
+        warnings: warnings(),
+        candidates: vec![
+            LadderCandidate {
+                name: "flags".into(),
+                requested_mode: Some("FULL".into()),
+                cudagraph_mode: "FULL_AND_PIECEWISE".into(),
+                capture_sizes: vec![1, 2, 4, 8],
+                ceiling: Some(8),
+                padded: PaddedSpan::of_table((1..=8).map(|size| (size, padded(size)))),
+                descriptors,
+                counts: LadderCounts { sizes: 4, descriptors: 6, full: 2, piecewise: 4, cuda_graphs: Some(134) },
+                capture_s: Some(4.2),
+            },
+            LadderCandidate {
+                name: "no graphs".into(),
+                requested_mode: None,
+                cudagraph_mode: "NONE".into(),
+                capture_sizes: vec![],
+                ceiling: None,
+                padded: vec![],
+                descriptors: vec![],
+                counts: LadderCounts::default(),
+                capture_s: None,
+            },
+        ],
+    }
+}
+
+pub(crate) fn cost(dense_ns: u64) -> CostTerms {
+    let (head_ns, attention_ns, step_overhead_ns, request_overhead_ns) = (310_000, 450_250, 1_200_000, 36_000);
+    let (launch_ns, bookkeeping_ns, update_ns) = (96_125, 50_000, 0);
+    let device_ns = dense_ns + head_ns + attention_ns;
+    let host_ns = step_overhead_ns + request_overhead_ns + launch_ns + bookkeeping_ns + update_ns;
+    CostTerms {
+        dense_ns,
+        head_ns,
+        attention_ns,
+        device_ns,
+        step_overhead_ns,
+        request_overhead_ns,
+        launch_ns,
+        bookkeeping_ns,
+        update_ns,
+        host_ns,
+        step_ns: device_ns.max(host_ns),
+    }
+}
+
+pub(crate) fn explain() -> ExplainReport {
+    let rule = |rule: &str, detail: &str, outcome: &str| RuleCheck {
+        rule: rule.into(),
+        detail: detail.into(),
+        outcome: outcome.into(),
+    };
+    let alternative = |name: &'static str, mode: &'static str, rows: u32, dense_ns: u64| Alternative {
+        name: name.into(),
+        mode: mode.into(),
+        rows,
+        padded_rows: i64::from(rows) - 9,
+        note: None,
+        cost: Some(cost(dense_ns)),
+        difference_ns: Some(dense_ns.cast_signed() - 16_770_000),
+    };
+    ExplainReport {
+        engine: engine(),
+        profile: Some(profile()),
+        candidate: "textbook".into(),
+        capture_sizes: vec![1, 4, 8, 16, 32],
+        cudagraph_mode: "FULL_AND_PIECEWISE".into(),
+        step: Some(1_204),
+        shape: StepShapeReport {
+            requests: 3,
+            tokens: 9,
+            max_query: 7,
+            uniform: None,
+            active_loras: 0,
+            prefills: vec![[7, 512]],
+            decode_requests: 2,
+            decode_context: 12_345,
+        },
+        rules: vec![
+            rule("graphs are on", "cudagraph_mode FULL_AND_PIECEWISE", "pass"),
+            rule("tokens within the ceiling", "9 <= 32", "pass"),
+            rule("a FULL key fits a mixed batch", "mixed steps have PIECEWISE keys only", "no"),
+            rule("smallest PIECEWISE size of 9 or more", "16", "runs"),
+        ],
+        chosen: Choice {
+            mode: "PIECEWISE".into(),
+            descriptor: Some(descriptor("PIECEWISE", 16, None)),
+            artifact: "PIECEWISE 16".into(),
+            fallback: None,
+            relaxed: true,
+            real_rows: 9,
+            padded_rows: 7,
+            cost: Some(cost(16_770_000)),
+        },
+        alternatives: vec![
+            Alternative {
+                note: Some("does not hold 9 tokens; priced as if it did not have to".into()),
+                ..alternative("one rung lower", "PIECEWISE", 8, 16_100_000)
+            },
+            alternative("one rung higher", "PIECEWISE", 32, 17_000_500),
+            Alternative { cost: None, difference_ns: None, ..alternative("eager", "NONE", 9, 0) },
+        ],
+        flags: vec!["attention of mixed steps is a sum of its parts: no mixed table in the profile".into()],
+        warnings: warnings(),
+    }
+}
+
+pub(crate) fn step_header() -> StepHeader {
+    StepHeader {
+        schema: STEP_SCHEMA,
+        version: "0.1.0".into(),
+        scenario: "chunked".into(),
+        scenario_sha256: "5f".repeat(32),
+        profile: "a100-llama-3-8b".into(),
+        profile_sha256: "a1".repeat(32),
+        seed: 7,
+        engine: engine(),
+        candidate: "engine default".into(),
+        cudagraph_mode: "FULL_AND_PIECEWISE".into(),
+        capture_sizes: vec![1, 2, 4, 8],
+    }
+}
+
+pub(crate) fn step() -> StepRecord {
+    StepRecord {
+        step: 41,
+        start_ns: 1_000_000_000,
+        end_ns: 1_017_530_250,
+        mode: "PIECEWISE".into(),
+        descriptor: Some(descriptor("PIECEWISE", 16, None)),
+        real_rows: 9,
+        padded_rows: 7,
+        prefills: vec![[7, 512]],
+        decode_requests: 2,
+        decode_context: 12_345,
+        sampled: 2,
+        running: 3,
+        waiting: 1,
+        kv_used_blocks: 806,
+        kv_total_blocks: 27_000,
+        fallback: None,
+        relaxed: true,
+        artifact: "PIECEWISE 16".into(),
+        cost: cost(16_770_000),
+        outside_range: false,
+        derived: true,
+    }
+}
+
+pub(crate) fn request() -> RequestRecord {
+    RequestRecord {
+        candidate: "default, \"quoted\"".into(),
+        seed: 7,
+        id: 12,
+        arrival_s: 0.1 + 0.2,
+        prompt_tokens: 1_020,
+        output_tokens: 129,
+        outcome: "finished".into(),
+        ttft_ms: Some(81.25),
+        tpot_ms: Some(18.5),
+        e2el_ms: Some(2_449.25),
+        preemptions: 1,
+        good: Some(true),
+    }
+}

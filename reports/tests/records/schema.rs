@@ -1,0 +1,72 @@
+//! `SCHEMA.md` lists every key that is ever written, and no other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::samples;
+
+/// Paths of all keys: lists are `[]`, keys of free maps are `*`.
+fn paths(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let key = if prefix.ends_with("differences") { "*" } else { key };
+                let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+                found.insert(path.clone());
+                // The parts of an interval are described once, for all figures.
+                if inner.as_object().is_some_and(|map| map.len() == 3 && map.contains_key("low")) {
+                    continue;
+                }
+                paths(&path, inner, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| paths(&format!("{prefix}[]"), item, found)),
+        _ => {}
+    }
+}
+
+/// The first cell of every table row below the heading `## title`.
+fn documented(title: &str) -> BTreeSet<String> {
+    let schema = include_str!("../../SCHEMA.md");
+    let heading = format!("## {title}\n");
+    let section = schema.split_once(&heading).unwrap_or_else(|| panic!("no section {title}")).1;
+    let section = section.split("\n## ").next().expect("a split has a first part");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut keys = BTreeSet::new();
+    for row in rows {
+        let (key, rest) = row.split_once('`').expect("the key is in back quotes");
+        assert!(keys.insert(key.to_owned()), "{title}: {key} twice");
+        let cells: Vec<&str> = rest.split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 5, "{title}: {key} needs key, type, unit and definition");
+        assert!(cells[1..4].iter().all(|cell| !cell.is_empty()), "{title}: {key} has an empty cell");
+    }
+    keys
+}
+
+fn check(title: &str, records: &[Value]) {
+    let mut written = BTreeSet::new();
+    for record in records {
+        paths("", record, &mut written);
+    }
+    let documented = documented(title);
+    let missing: Vec<&String> = written.difference(&documented).collect();
+    let stale: Vec<&String> = documented.difference(&written).collect();
+    assert!(missing.is_empty(), "{title}: not in SCHEMA.md: {missing:#?}");
+    assert!(stale.is_empty(), "{title}: in SCHEMA.md but never written: {stale:#?}");
+}
+
+fn value(record: &impl serde::Serialize) -> Value {
+    serde_json::to_value(record).expect("plain data")
+}
+
+#[test]
+fn every_key_is_documented() {
+    check("`sim run`", &[value(&samples::run()), value(&samples::run_over_seeds())]);
+    check("`sim price`", &[value(&samples::price())]);
+    check("`sim ladder`", &[value(&samples::ladder())]);
+    check("`sim explain`", &[value(&samples::explain())]);
+    check("`steps.jsonl`, header", &[value(&samples::step_header())]);
+    check("`steps.jsonl`, step", &[value(&samples::step())]);
+    check("`requests.csv`", &[value(&samples::request())]);
+}
