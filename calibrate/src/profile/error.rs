@@ -49,7 +49,7 @@ pub enum ProfileError {
 
 impl ProfileError {
     /// What to do about it.
-    pub fn help(&self) -> String {
+    pub fn advice(&self) -> String {
         match self {
             Self::Read { .. } => "check the path and its permissions, or name a built-in profile".into(),
             Self::TooLarge { .. } => "check that the path names a cost profile".into(),
@@ -70,7 +70,7 @@ impl ProfileError {
 
 impl Diagnostic for ProfileError {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(Self::help(self)))
+        Some(Box::new(self.advice()))
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {

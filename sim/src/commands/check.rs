@@ -7,6 +7,8 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::inputs::Inputs;
+use crate::time::SimTime;
+use crate::traffic::TrafficKind;
 use crate::warnings;
 
 /// Check a scenario without running it.
@@ -14,7 +16,7 @@ use crate::warnings;
 /// Reads the scenario, its profile and the head of its trace, and starts every candidate as the engine would: ladder,
 /// mode, keys, KV pool. Prints one line and the warnings.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
     /// Price with this profile instead: a built-in name or a file.
@@ -22,17 +24,27 @@ pub struct Arguments {
     profile: Option<String>,
 }
 
-pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     let setups = inputs.prepare_all()?;
-    inputs.scenario.traffic.check()?;
+    check_traffic(&inputs)?;
     super::warn(&warnings::before_run(&inputs.scenario, &inputs.profile, &setups));
-    writeln!(
-        out,
-        "{}: ok: {} candidates on profile {}",
-        inputs.scenario.file,
-        setups.len(),
-        inputs.profile_name
-    )
-    .map_err(Failure::Stdout)
+    writeln!(out, "{}: ok: {} candidates on profile {}", inputs.scenario.file, setups.len(), inputs.profile_name)
+        .map_err(Failure::Stdout)
+}
+
+/// Opens the traffic and takes its first request, so that a missing or foreign trace shows now.
+fn check_traffic(inputs: &Inputs) -> Result<(), Failure> {
+    let traffic = &inputs.scenario.traffic;
+    if matches!(traffic.kind, TrafficKind::Steps(_)) {
+        return Ok(());
+    }
+    inputs.scenario.simulable()?;
+    let mut stream = traffic.open(traffic.seed)?;
+    let first = match stream.concurrency() {
+        Some(_) => stream.next_at(SimTime::ZERO),
+        None => stream.next(),
+    };
+    first.transpose()?;
+    Ok(())
 }

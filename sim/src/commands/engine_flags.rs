@@ -11,7 +11,7 @@ use crate::scenario::limits;
 /// vLLM's flags under their own names and with its defaults.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine flags (vLLM's own names and defaults)")]
-pub struct EngineFlags {
+pub(super) struct EngineFlags {
     /// The vLLM release whose rules apply.
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]
     engine_version: Version,
@@ -20,19 +20,19 @@ pub struct EngineFlags {
     runner: RunnerFlag,
     /// Most requests in one step.
     #[arg(long, value_name = "N", default_value_t = 256,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_SEQS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SEQUENCES_MAX)))]
     max_num_seqs: u32,
     /// Most tokens in one step.
     #[arg(long, value_name = "N", default_value_t = 8192,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_num_batched_tokens: u32,
     /// The ladder, in tokens; the engine's own without it.
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::STEP_TOKENS_MAX)))]
     cudagraph_capture_sizes: Option<Vec<u32>>,
     /// The largest size of the engine's own ladder, in tokens.
     #[arg(long, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_NUM_BATCHED_TOKENS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_cudagraph_capture_size: Option<u32>,
     /// NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE.
     #[arg(long, value_name = "MODE", value_parser = str::parse::<CudagraphMode>)]
@@ -41,10 +41,10 @@ pub struct EngineFlags {
     #[arg(long)]
     enforce_eager: bool,
     /// Drafts per request and step.
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1024))]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::DRAFTS_MAX)))]
     num_speculative_tokens: u32,
     /// LoRA slots.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::LORAS_MAX)))]
     max_loras: Option<u32>,
     /// Adapter kernels specialise on the number of active adapters.
     #[arg(long, requires = "max_loras")]
@@ -87,7 +87,7 @@ enum PerformanceFlag {
 impl EngineFlags {
     /// The options that the flags stand for. Requests are not served, so `max_model_len` is the token budget.
     #[must_use]
-    pub fn options(&self) -> VllmOptions {
+    pub(super) fn options(&self) -> VllmOptions {
         VllmOptions {
             version: self.engine_version,
             runner: match self.runner {

@@ -11,13 +11,14 @@ use super::engine_flags::EngineFlags;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
-use crate::cost::StepWork;
+use crate::cost::{CostModel, EngineSide, StepWork};
 use crate::engine::shape::StepShape;
+use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::Chunk;
 use crate::observe::{Event, Observer};
 use crate::record::explain::{self as record_explain, ExplainedStep};
 use crate::scenario::limits;
-use crate::server::{Replica, ServerError, Setup};
+use crate::server::{Replica, Setup};
 use crate::{record, warnings};
 
 /// Explain one step: the rules that the dispatcher went through, the graph, the padding, the cost term by term, and what
@@ -26,7 +27,7 @@ use crate::{record, warnings};
 /// The step is the N-th of a scenario's run (--scenario X --step N), or is described by --prefill and --decodes on a
 /// scenario's server or on engine flags.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Take server, candidates and profile from this scenario.
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
@@ -47,7 +48,7 @@ pub struct Arguments {
     prefill: Vec<PrefillFlag>,
     /// Decoding requests.
     #[arg(long, value_name = "N", default_value_t = 0,
-          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::MAX_NUM_SEQS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::SEQUENCES_MAX)))]
     decodes: u32,
     /// KV tokens that each decoding request reads.
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "decodes",
@@ -85,7 +86,7 @@ impl FromStr for PrefillFlag {
     }
 }
 
-pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let report = match &arguments.scenario {
         Some(path) => of_scenario(arguments, path)?,
         None => of_flags(arguments)?,
@@ -126,4 +127,116 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
         flags: record_explain::flags(&setup.cost.price(&step.work, &dispatch)),
         warnings,
     })
+}
+
+fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
+    let options = arguments.engine.options();
+    let plan = GraphPlan::build(&options)?;
+    let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
+    let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
+    let pricing = cost.as_ref().map(|cost| (cost, options.scheduler.async_scheduling));
+    let step = step_of_flags(arguments, options.graphs.num_speculative_tokens)?;
+    let dispatch = plan.dispatch(&step.shape);
+    Ok(ExplainReport {
+        engine: record::engine(&options),
+        profile: profile.as_ref().map(record::profile),
+        candidate: "flags".to_owned(),
+        capture_sizes: plan.capture_sizes().to_vec(),
+        cudagraph_mode: plan.mode().to_string(),
+        step: None,
+        shape: record_explain::shape(&step),
+        rules: record_explain::rules(&plan, &step.shape),
+        chosen: record_explain::choice(&step, &dispatch, EngineSide::eager_of(&plan), pricing),
+        alternatives: record_explain::alternatives(&plan, &step, &dispatch, pricing),
+        flags: cost.map(|cost| record_explain::flags(&cost.price(&step.work, &dispatch))).unwrap_or_default(),
+        warnings: warnings::of_plan("flags", &plan),
+    })
+}
+
+/// The step that --prefill and --decodes describe.
+fn step_of_flags(arguments: &Arguments, drafts: u32) -> Result<ExplainedStep, Failure> {
+    let chunks: Vec<Chunk> = arguments.prefill.iter().map(|flag| flag.0).collect();
+    if chunks.is_empty() && arguments.decodes == 0 {
+        return Err(Failure::Usage {
+            message: "there is no step to explain".to_owned(),
+            help: Some(
+                "give --step N with --scenario, or describe a step with --decodes N and --prefill CHUNK[:CONTEXT]"
+                    .to_owned(),
+            ),
+        });
+    }
+    let query_len = arguments.query_len.unwrap_or(drafts + 1);
+    let decode_tokens = u64::from(arguments.decodes) * u64::from(query_len);
+    let tokens = decode_tokens + chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+    let tokens = u32::try_from(tokens).ok().filter(|&tokens| tokens <= limits::STEP_TOKENS_MAX);
+    let Some(tokens) = tokens else {
+        return Err(Failure::Usage {
+            message: "the step has too many tokens".to_owned(),
+            help: Some(format!("a step has at most {} tokens", limits::STEP_TOKENS_MAX)),
+        });
+    };
+    let requests = arguments.decodes + chunks.len() as u32;
+    let longest_chunk = chunks.iter().map(|chunk| chunk.tokens).max().unwrap_or_default();
+    let max_query = longest_chunk.max(if arguments.decodes > 0 { query_len } else { 0 });
+    let uniform = u64::from(max_query) * u64::from(requests) == u64::from(tokens);
+    let prefilling = !chunks.is_empty();
+    let mut work = StepWork {
+        tokens,
+        requests,
+        decode_requests: arguments.decodes,
+        decode_context_tokens: u64::from(arguments.decodes) * u64::from(arguments.context),
+        ..StepWork::default()
+    };
+    for chunk in &chunks {
+        work.add_chunk(chunk.tokens, chunk.context);
+    }
+    Ok(ExplainedStep {
+        shape: StepShape {
+            requests,
+            tokens,
+            max_query,
+            uniform_v1: uniform && max_query == drafts + 1,
+            uniform_v2: (uniform && !prefilling).then_some(max_query),
+            prefilling,
+            active_loras: arguments.active_loras,
+        },
+        work,
+        chunks,
+    })
+}
+
+/// The step with this number in the scenario's run.
+fn step_of_run(inputs: &Inputs, setup: &Setup, seed: Option<u64>, number: u64) -> Result<ExplainedStep, Failure> {
+    let scenario = &inputs.scenario;
+    scenario.simulable()?;
+    let traffic = scenario.traffic.open(seed.unwrap_or(scenario.traffic.seed))?;
+    let mut search = StepSearch { number, found: None };
+    let end = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost).serve(traffic, &mut search);
+    match (search.found, end) {
+        (Some(step), _) => Ok(step),
+        (None, Ok(end)) => Err(Failure::Usage {
+            message: format!("the run has no step {number}: it has {} steps, counted from 0", end.steps),
+            help: Some("choose a smaller number".to_owned()),
+        }),
+        (None, Err(error)) => Err(error.into()),
+    }
+}
+
+/// Keeps one step and then stops the run.
+struct StepSearch {
+    number: u64,
+    found: Option<ExplainedStep>,
+}
+
+impl Observer for StepSearch {
+    fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::StepScheduled(step) if step.step == self.number => {
+                self.found =
+                    Some(ExplainedStep { shape: step.plan.shape, work: step.work, chunks: step.plan.prefills.clone() });
+                Err(io::Error::other("the step is found: the run need not go on"))
+            }
+            _ => Ok(()),
+        }
+    }
 }

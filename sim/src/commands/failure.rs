@@ -7,6 +7,7 @@ use calibrate::profile::ProfileError;
 use miette::Diagnostic;
 use reports::OutputError;
 
+use crate::engine::vllm::error::EngineError;
 use crate::scenario::ScenarioError;
 use crate::server::ServerError;
 use crate::traffic::TrafficError;
@@ -21,12 +22,15 @@ pub enum Failure {
         message: String,
         /// What to do.
         #[help]
-        help: String,
+        help: Option<String>,
     },
     /// The scenario cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Scenario(#[from] ScenarioError),
+    /// The engine refuses the flags.
+    #[error("the engine would not start with these flags: {0}")]
+    Engine(#[from] EngineError),
     /// The cost profile cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -58,7 +62,7 @@ impl Failure {
             Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::Stdout(_) | Self::Output(_) => Some(Exit::Unexpected),
             Self::Usage { .. } => Some(Exit::Usage),
-            Self::Scenario(_) | Self::Profile(_) | Self::Traffic(_) => Some(Exit::BadInput),
+            Self::Scenario(_) | Self::Engine(_) | Self::Profile(_) | Self::Traffic(_) => Some(Exit::BadInput),
             Self::Law { .. } => Some(Exit::LawBroken),
         }
     }

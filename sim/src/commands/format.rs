@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// Tables for people.
     #[default]
     Text,

@@ -10,7 +10,7 @@ use crate::server::{Setup, SetupError};
 
 /// A scenario with the profile that prices it.
 #[derive(Debug)]
-pub struct Inputs {
+pub(super) struct Inputs {
     /// The scenario.
     pub scenario: Scenario,
     /// The profile.
@@ -24,7 +24,7 @@ impl Inputs {
     ///
     /// # Errors
     /// If either cannot be read or used.
-    pub fn load(scenario: &Path, profile: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn load(scenario: &Path, profile: Option<&str>) -> Result<Self, Failure> {
         let scenario = Scenario::load(scenario)?;
         let (profile, profile_name) = match profile {
             Some(given) => named_profile(given)?,
@@ -37,13 +37,13 @@ impl Inputs {
     ///
     /// # Errors
     /// If the scenario has no candidate of some name.
-    pub fn select(&mut self, names: &[String]) -> Result<(), Failure> {
+    pub(super) fn select(&mut self, names: &[String]) -> Result<(), Failure> {
         let candidates = &mut self.scenario.candidates;
         if let Some(unknown) = names.iter().find(|&name| candidates.iter().all(|candidate| candidate.name != *name)) {
             let known: Vec<String> = candidates.iter().map(|candidate| format!("`{}`", candidate.name)).collect();
             return Err(Failure::Usage {
                 message: format!("{} has no candidate named `{unknown}`", self.scenario.file),
-                help: format!("its candidates are {}", known.join(", ")),
+                help: Some(format!("its candidates are {}", known.join(", "))),
             });
         }
         candidates.retain(|candidate| names.is_empty() || names.contains(&candidate.name));
@@ -54,7 +54,7 @@ impl Inputs {
     ///
     /// # Errors
     /// If the engine would refuse to start with it; the message points at the candidate.
-    pub fn prepare(&self, candidate: &Candidate) -> Result<Setup, Failure> {
+    pub(super) fn prepare(&self, candidate: &Candidate) -> Result<Setup, Failure> {
         Setup::prepare(&self.scenario.server, &candidate.graphs, &self.profile)
             .map_err(|error| self.reject(candidate, &error))
     }
@@ -63,18 +63,23 @@ impl Inputs {
     ///
     /// # Errors
     /// As [`Inputs::prepare`], for the first that fails.
-    pub fn prepare_all(&self) -> Result<Vec<Setup>, Failure> {
+    pub(super) fn prepare_all(&self) -> Result<Vec<Setup>, Failure> {
         self.scenario.candidates.iter().map(|candidate| self.prepare(candidate)).collect()
     }
 
-    fn reject(&self, candidate: &Candidate, error: &SetupError) -> Failure {
+    /// A refusal of one candidate, pointed at its place in the scenario.
+    #[must_use]
+    pub(super) fn reject(&self, candidate: &Candidate, error: &SetupError) -> Failure {
         let message = format!("candidate `{}`: {error}", candidate.name);
         self.scenario.reject(candidate.span.clone(), message, error.help()).into()
     }
 }
 
-/// `--profile`: a built-in name, else a file.
-fn named_profile(given: &str) -> Result<(Profile, String), ProfileError> {
+/// `--profile`: a built-in name, else a file; with the name as given.
+///
+/// # Errors
+/// If there is no such profile, or it cannot be used.
+pub(super) fn named_profile(given: &str) -> Result<(Profile, String), ProfileError> {
     let profile = if BUILTIN.contains(&given) || !looks_like_a_path(given) {
         Profile::builtin(given)?
     } else {
@@ -93,7 +98,7 @@ fn scenario_profile(scenario: &Scenario) -> Result<(Profile, String), Failure> {
     match &scenario.profile {
         ProfileSource::Builtin(name) => match Profile::builtin(name) {
             Ok(profile) => Ok((profile, name.clone())),
-            Err(error) => Err(scenario.reject(scenario.profile_span.clone(), error.to_string(), error.help()).into()),
+            Err(error) => Err(scenario.reject(scenario.profile_span.clone(), error.to_string(), error.advice()).into()),
         },
         ProfileSource::File(path) => Ok((Profile::load(path)?, path.display().to_string())),
     }

@@ -13,13 +13,13 @@ use super::format::Format;
 use super::inputs::{self, Inputs};
 use crate::engine::vllm::options::VllmOptions;
 use crate::engine::vllm::plan::GraphPlan;
-use crate::record;
+use crate::{record, warnings};
 
 /// Show what the engine captures: sizes, padding, descriptors in capture order, counts, seconds.
 ///
 /// For the candidates of a scenario, or for engine flags.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The scenario file; engine flags are not taken then.
     #[arg(conflicts_with_all = [
         "engine_version", "runner", "max_num_seqs", "max_num_batched_tokens", "cudagraph_capture_sizes",
@@ -37,7 +37,7 @@ pub struct Arguments {
     engine: EngineFlags,
 }
 
-pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let report = match &arguments.scenario {
         Some(path) => of_scenario(&Inputs::load(path, arguments.profile.as_deref())?)?,
         None => of_flags(&arguments.engine.options(), arguments.profile.as_deref())?,
@@ -60,7 +60,7 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
     for candidate in &inputs.scenario.candidates {
         let options = VllmOptions { graphs: candidate.graphs.clone(), ..inputs.scenario.server.clone() };
         let plan = GraphPlan::build(&options).map_err(|error| inputs.reject(candidate, &error.into()))?;
-        report.warnings.extend(plan_warnings(&candidate.name, &plan));
+        report.warnings.extend(warnings::of_plan(&candidate.name, &plan));
         report.candidates.push(record::ladder(&candidate.name, &candidate.graphs, &plan, Some(&inputs.profile)));
     }
     Ok(report)
@@ -69,14 +69,10 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
 fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
     const NAME: &str = "flags";
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
-    let plan = GraphPlan::build(options).map_err(Failure::from)?;
+    let plan = GraphPlan::build(options)?;
     Ok(LadderReport {
         engine: record::engine(options),
-        warnings: plan_warnings(NAME, &plan),
+        warnings: warnings::of_plan(NAME, &plan),
         candidates: vec![record::ladder(NAME, &options.graphs, &plan, profile.as_ref())],
     })
-}
-
-fn plan_warnings(name: &str, plan: &GraphPlan) -> Vec<Warning> {
-    plan.warnings().iter().map(|warning| Warning::about(name, warning.code(), warning.to_string())).collect()
 }

@@ -1,9 +1,12 @@
 //! The command line: one module a command, each `arguments → inputs → work → report`.
 
 mod check;
+mod engine_flags;
+mod explain;
 mod failure;
 mod format;
 mod inputs;
+mod ladder;
 mod price;
 mod run;
 
@@ -38,6 +41,8 @@ pub struct Cli {
 enum Command {
     Run(run::Arguments),
     Price(price::Arguments),
+    Ladder(ladder::Arguments),
+    Explain(explain::Arguments),
     Check(check::Arguments),
 }
 
@@ -50,6 +55,8 @@ impl Cli {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
             Command::Price(arguments) => price::execute(&arguments, out),
+            Command::Ladder(arguments) => ladder::execute(&arguments, out),
+            Command::Explain(arguments) => explain::execute(&arguments, out),
             Command::Check(arguments) => check::execute(&arguments, out),
         }
     }

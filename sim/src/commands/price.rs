@@ -18,7 +18,7 @@ use crate::{price, record, warnings};
 /// each way to run the steps, padding in every weighting, exact hits, each rung's share and saving, the break-even in
 /// padded rows, and the batches for which replay loses.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
     /// Price with this profile instead: a built-in name or a file.
@@ -32,14 +32,16 @@ pub struct Arguments {
     format: Format,
 }
 
-pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     inputs.select(&arguments.candidates)?;
     let TrafficKind::Steps(histogram) = &inputs.scenario.traffic.kind else {
         return Err(Failure::Usage {
             message: format!("{} describes requests, not a histogram of step shapes", inputs.scenario.file),
-            help: "run it with `sim run`, or give [[traffic.steps]] rows of tokens, requests, query_len and count"
-                .to_owned(),
+            help: Some(
+                "run it with `sim run`, or give [[traffic.steps]] rows of tokens, requests, query_len and count"
+                    .to_owned(),
+            ),
         });
     };
     let setups = inputs.prepare_all()?;
@@ -62,7 +64,7 @@ pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failur
         })
         .collect();
     let report = PriceReport {
-        scenario: record::scenario(&inputs.scenario, 0, 0.0),
+        scenario: record::scenario(&inputs.scenario, None, 0.0),
         engine: record::engine(&inputs.scenario.server),
         profile: record::profile(&inputs.profile),
         warnings,

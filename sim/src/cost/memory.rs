@@ -28,10 +28,7 @@ impl GraphMemory {
             RuntimeMode::Piecewise => pool.piecewise_executable.0,
             RuntimeMode::None => 0,
         });
-        Self {
-            pool: Bytes(pool.base.0 + pool.per_row.0 * u64::from(largest)),
-            executables: Bytes(executables.sum()),
-        }
+        Self { pool: Bytes(pool.base.0 + pool.per_row.0 * u64::from(largest)), executables: Bytes(executables.sum()) }
     }
 
     /// Pool and executables together.
@@ -117,8 +114,7 @@ impl KvPool {
         let activation = &profile.engine.activation.figures;
         let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
         let weights = model.weights_bytes();
-        let activations =
-            Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens));
+        let activations = Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens));
         let graphs = graphs.total();
         let rest = requested.0.saturating_sub(weights.0 + activations.0 + graphs.0);
         if rest < block_bytes {

@@ -4,6 +4,8 @@ use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
 
 use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
 use crate::engine::shape::{Dispatch, RuntimeMode};
+use crate::engine::vllm::options::VllmOptions;
+use crate::engine::vllm::plan::{EagerKind, GraphPlan};
 
 /// Rows and requests up to this many are read from a table made at start-up; above it the curve is asked.
 const TABLE_LIMIT: u32 = 65_536;
@@ -19,6 +21,28 @@ pub struct EngineSide {
     pub rows_max: u32,
     /// Most requests a step can hold.
     pub requests_max: u32,
+}
+
+impl EngineSide {
+    /// The engine side of one candidate.
+    #[must_use]
+    pub fn of(options: &VllmOptions, plan: &GraphPlan, profile: &Profile) -> Self {
+        Self {
+            eager: Self::eager_of(plan),
+            attention_layers: profile.identity.model.attention_layers(),
+            rows_max: options.scheduler.max_num_batched_tokens,
+            requests_max: options.scheduler.max_num_seqs,
+        }
+    }
+
+    /// What mode NONE means under a plan.
+    #[must_use]
+    pub fn eager_of(plan: &GraphPlan) -> Execution {
+        match plan.eager_kind() {
+            EagerKind::Compiled => Execution::CompiledEager,
+            EagerKind::True => Execution::Eager,
+        }
+    }
 }
 
 /// Prices steps in nanoseconds.

@@ -68,11 +68,7 @@ impl RequestClock {
 
     /// Tokens were delivered: returns the time since the request's previous token (none for its first), and the whole
     /// request if these were its last.
-    pub fn delivered(
-        &mut self,
-        at: SimTime,
-        delivered: &Delivered,
-    ) -> (Option<SimDuration>, Option<FinishedRequest>) {
+    pub fn delivered(&mut self, at: SimTime, delivered: &Delivered) -> (Option<SimDuration>, Option<FinishedRequest>) {
         let live = &mut self.live[delivered.slot.0 as usize];
         let gap = if live.output_tokens == 0 {
             live.first = at;
@@ -92,7 +88,7 @@ impl Live {
         let (ttft, e2el) = (self.first.since(self.arrival), self.last.since(self.arrival));
         let later_tokens = u64::from(self.output_tokens.saturating_sub(1));
         let decode_ns = (e2el - ttft).0;
-        let tpot = if later_tokens == 0 { 0 } else { (decode_ns + later_tokens / 2) / later_tokens };
+        let tpot = (decode_ns + later_tokens / 2).checked_div(later_tokens).unwrap_or_default();
         FinishedRequest {
             id,
             arrival: self.arrival,

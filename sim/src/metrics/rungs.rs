@@ -89,7 +89,7 @@ impl<'a> RungRecorder<'a> {
         }
         let eager = self.cost.price_eager(&step.work).period(self.cost.overlap, self.asynchronous);
         let replay = step.cost.period(self.cost.overlap, self.asynchronous);
-        let saved_ns = eager.0 as i64 - replay.0 as i64;
+        let saved_ns = eager.0.cast_signed() - replay.0.cast_signed();
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         let tally = stats
             .rungs

@@ -93,7 +93,7 @@ impl Expectation {
             self.losing_batches.insert(row.tokens);
         }
         if dispatch.descriptor.mode != RuntimeMode::None {
-            self.add_graph_step(&shape, &dispatch, count, without_ns as i128 - dispatched_ns as i128);
+            self.add_graph_step(&shape, &dispatch, count, without_ns.cast_signed() - dispatched_ns.cast_signed());
         }
     }
 
@@ -108,7 +108,7 @@ impl Expectation {
         rung.exact_steps += if padded_rows == 0 { count } else { 0 };
         rung.real_rows += count * u128::from(shape.tokens);
         rung.padded_rows += count * u128::from(padded_rows);
-        rung.saved_ns += count as i128 * saved_ns;
+        rung.saved_ns += count.cast_signed() * saved_ns;
     }
 
     /// All graph steps together.

@@ -54,9 +54,8 @@ fn set_latency(report: &mut CandidateReport, latency: &Latency) {
 }
 
 fn spread(spread: Option<Spread>) -> [Figure; 3] {
-    spread.map_or([Figure::Undefined; 3], |spread| {
-        [spread.mean_ms.into(), spread.median_ms.into(), spread.p99_ms.into()]
-    })
+    spread
+        .map_or([Figure::Undefined; 3], |spread| [spread.mean_ms.into(), spread.median_ms.into(), spread.p99_ms.into()])
 }
 
 fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {

@@ -8,9 +8,10 @@ use crate::engine::vllm::options::{AttentionSupport, VllmOptions};
 use crate::scenario::{Scenario, Slo};
 use crate::time::SimDuration;
 
-/// The scenario by name and content; `requests` were offered to every candidate, figures start at `from_s`.
+/// The scenario by name and content; `requests` were offered to every candidate (none where no
+/// request is served), figures start at `from_s`.
 #[must_use]
-pub fn scenario(scenario: &Scenario, requests: u64, from_s: f64) -> ScenarioReport {
+pub fn scenario(scenario: &Scenario, requests: Option<u64>, from_s: f64) -> ScenarioReport {
     ScenarioReport {
         name: scenario.name.clone(),
         sha256: sha256(scenario.source.as_bytes()),
@@ -24,11 +25,7 @@ pub fn scenario(scenario: &Scenario, requests: u64, from_s: f64) -> ScenarioRepo
 #[must_use]
 pub fn slo(slo: &Slo) -> Option<SloReport> {
     let ms = |limit: Option<SimDuration>| limit.map(SimDuration::as_ms);
-    (*slo != Slo::default()).then(|| SloReport {
-        ttft_ms: ms(slo.ttft),
-        tpot_ms: ms(slo.tpot),
-        e2el_ms: ms(slo.e2el),
-    })
+    (*slo != Slo::default()).then(|| SloReport { ttft_ms: ms(slo.ttft), tpot_ms: ms(slo.tpot), e2el_ms: ms(slo.e2el) })
 }
 
 /// The engine and the options that decide ladders and schedules.

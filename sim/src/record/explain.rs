@@ -62,9 +62,8 @@ pub fn choice(step: &ExplainedStep, dispatch: &Dispatch, eager: Execution, prici
         relaxed: dispatch.relaxed,
         real_rows: step.shape.tokens,
         padded_rows: dispatch.padded_rows(&step.shape),
-        cost: pricing.map(|(cost, asynchronous)| {
-            cost_terms(&cost.price(&step.work, dispatch), cost.overlap, asynchronous)
-        }),
+        cost: pricing
+            .map(|(cost, asynchronous)| cost_terms(&cost.price(&step.work, dispatch), cost.overlap, asynchronous)),
     }
 }
 
@@ -76,9 +75,8 @@ pub fn alternatives(
     dispatch: &Dispatch,
     pricing: Pricing<'_>,
 ) -> Vec<Alternative> {
-    let chosen_ns = pricing.map(|(cost, asynchronous)| {
-        cost.price(&step.work, dispatch).period(cost.overlap, asynchronous).0
-    });
+    let chosen_ns =
+        pricing.map(|(cost, asynchronous)| cost.price(&step.work, dispatch).period(cost.overlap, asynchronous).0);
     let neighbours = plan.neighbours(&step.shape);
     let rung = |name: &'static str, key: Descriptor| {
         let as_if = Dispatch { descriptor: key, cause: None, relaxed: false };
@@ -130,7 +128,24 @@ fn alternative(
         rows,
         padded_rows: i64::from(rows) - i64::from(step.shape.tokens),
         note,
-        difference_ns: cost.as_ref().zip(chosen_ns).map(|(cost, chosen_ns)| cost.step_ns as i64 - chosen_ns as i64),
+        difference_ns: cost
+            .as_ref()
+            .zip(chosen_ns)
+            .map(|(cost, chosen_ns)| cost.step_ns.cast_signed() - chosen_ns.cast_signed()),
         cost,
     }
+}
+
+/// Remarks on where a price came from.
+#[must_use]
+pub fn flags(cost: &StepCost) -> Vec<String> {
+    let outside = cost
+        .outside
+        .iter()
+        .map(|group| format!("{}: read outside the range of the profile, the figure is extrapolated", group.name()));
+    let derived = cost.derived.iter().map(|group| format!("{}: a derived figure", group.name()));
+    let mixed = cost
+        .mixed_as_sum
+        .then(|| "attention: no table of mixed steps in the profile, prefill and decode were added".to_owned());
+    outside.chain(derived).chain(mixed).collect()
 }

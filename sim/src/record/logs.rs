@@ -88,9 +88,8 @@ impl<W: Write> Observer for RequestLogger<W> {
             Event::StepApplied { at, outcome, .. } => {
                 for delivered in &outcome.delivered {
                     let (_, Some(finished)) = self.clock.delivered(*at, delivered) else { continue };
-                    let good = (self.slo != Slo::default()).then(|| {
-                        Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el)
-                    });
+                    let good = (self.slo != Slo::default())
+                        .then(|| Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el));
                     let preemptions = self.preemptions[delivered.slot.0 as usize];
                     self.log.request(&request(&self.candidate, self.seed, &finished, preemptions, good))?;
                 }

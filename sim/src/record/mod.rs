@@ -2,12 +2,15 @@
 
 mod candidate;
 mod context;
+pub mod explain;
+mod ladder;
 mod logs;
 mod price;
 mod step;
 
 pub use candidate::candidate;
 pub use context::{engine, profile, scenario, slo};
+pub use ladder::ladder;
 pub use logs::{RequestLogger, StepLogger};
 pub use price::price;
 pub use step::{artifact, cost_terms, descriptor, request, step, step_header};

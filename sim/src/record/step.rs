@@ -119,7 +119,7 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
 
 /// Chunks as `[chunk, context]`.
 #[must_use]
-pub fn prefills(chunks: &[Chunk]) -> Vec<[u32; 2]> {
+pub(super) fn prefills(chunks: &[Chunk]) -> Vec<[u32; 2]> {
     chunks.iter().map(|chunk| [chunk.tokens, chunk.context]).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::cost::{CostModel, EngineSide, Execution};
 use crate::engine::vllm::error::EngineError;
 use crate::engine::vllm::memory::PoolTooSmall;
 use crate::engine::vllm::options::{GraphOptions, VllmOptions};
-use crate::engine::vllm::plan::{EagerKind, GraphPlan};
+use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::Scheduler;
 
 /// Everything that is decided before the first request: one server with one candidate's graphs.
@@ -74,28 +74,15 @@ impl Setup {
         let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
         let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
         crate::engine::vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
-        let eager = match plan.eager_kind() {
-            EagerKind::Compiled => Execution::CompiledEager,
-            EagerKind::True => Execution::Eager,
-        };
-        let startup = Startup::of(profile, descriptors, eager == Execution::CompiledEager);
-        let attention_layers = profile.identity.model.attention_layers();
-        let cost = CostModel::new(
-            profile,
-            &EngineSide {
-                eager,
-                attention_layers,
-                rows_max: scheduler.max_num_batched_tokens,
-                requests_max: scheduler.max_num_seqs,
-            },
-        );
+        let side = EngineSide::of(&options, &plan, profile);
+        let startup = Startup::of(profile, descriptors, side.eager == Execution::CompiledEager);
         Ok(Self {
             graph_memory,
             kv_pool,
             kv_tokens_lost: without_graphs.tokens() - kv_pool.tokens(),
             startup,
-            attention_layers,
-            cost,
+            attention_layers: side.attention_layers,
+            cost: CostModel::new(profile, &side),
             graphs: plan,
             options,
         })

@@ -66,12 +66,8 @@ fn losing(summary: &Summary) -> Option<String> {
 
 fn outside(summary: &Summary) -> Option<String> {
     let steps = summary.steps.outside_steps;
-    let groups: Vec<String> = summary
-        .steps
-        .outside_by_group
-        .iter()
-        .map(|(group, steps)| format!("{} in {steps}", group.name()))
-        .collect();
+    let groups: Vec<String> =
+        summary.steps.outside_by_group.iter().map(|(group, steps)| format!("{} in {steps}", group.name())).collect();
     (steps > 0).then(|| {
         format!(
             "{steps} steps ({}) were priced outside the range of the profile ({}): those prices are extrapolated",

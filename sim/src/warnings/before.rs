@@ -4,6 +4,7 @@ use calibrate::profile::{Expected, Kind, Profile};
 use reports::Warning;
 
 use crate::engine::shape::RuntimeMode;
+use crate::engine::vllm::plan::GraphPlan;
 use crate::scenario::Scenario;
 use crate::server::Setup;
 
@@ -19,21 +20,22 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
     ));
     warnings.extend(about_profile(scenario, profile));
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
-        warnings.extend(
-            setup.graphs.warnings().iter().map(|warning| {
-                Warning::about(&candidate.name, warning.code(), warning.to_string())
-            }),
-        );
+        warnings.extend(of_plan(&candidate.name, &setup.graphs));
         warnings.extend(about_largest_batch(&candidate.name, setup));
     }
     warnings
+}
+
+/// What the engine changes in a candidate's flags, and what follows from them.
+#[must_use]
+pub fn of_plan(name: &str, plan: &GraphPlan) -> Vec<Warning> {
+    plan.warnings().iter().map(|warning| Warning::about(name, warning.code(), warning.to_string())).collect()
 }
 
 fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
     let expected = Expected {
         engine: Some("vllm".to_owned()),
         engine_version: Some(scenario.server.version.to_string()),
-        model_name: scenario.model.as_ref().map(|model| model.name.clone()),
         ..Expected::default()
     };
     let mut warnings: Vec<Warning> = profile
@@ -59,9 +61,11 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
         return None; // The plan itself warns of that.
     }
     let full_is_captured = setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full);
-    let is_rung = setup.graphs.capture_order().iter().any(|key| {
-        key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured)
-    });
+    let is_rung = setup
+        .graphs
+        .capture_order()
+        .iter()
+        .any(|key| key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured));
     (!is_rung).then(|| {
         Warning::about(
             name,

@@ -14,7 +14,7 @@ use crate::server::{Replica, RunEnd, Setup};
 
 /// One run: a candidate, by index, with one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
+pub(super) struct Job {
     /// Index of the candidate in the scenario.
     pub candidate: usize,
     /// Seed of the traffic.
@@ -23,7 +23,7 @@ pub struct Job {
 
 /// What one run came to.
 #[derive(Debug)]
-pub struct JobResult {
+pub(super) struct JobResult {
     /// The run.
     pub job: Job,
     /// Its figures.
@@ -38,7 +38,7 @@ pub struct JobResult {
 
 /// What all runs share.
 #[derive(Debug)]
-pub struct Jobs<'a> {
+pub(super) struct Jobs<'a> {
     /// Scenario and profile.
     pub inputs: &'a Inputs,
     /// The candidates, ready.
@@ -52,7 +52,7 @@ impl Jobs<'_> {
     ///
     /// # Errors
     /// The failure of the first run, in that order, that fails.
-    pub fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
+    pub(super) fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
         let jobs: Vec<Job> = (0..self.setups.len())
             .flat_map(|candidate| seeds.iter().map(move |&seed| Job { candidate, seed }))
             .collect();

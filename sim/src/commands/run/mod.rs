@@ -23,7 +23,7 @@ use crate::{record, warnings};
 /// with the cost profile, and prints the figures side by side. The same seed gives the same bytes on standard output,
 /// whatever the number of threads; warnings go to standard error.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
     /// Seed of the traffic, instead of the scenario's.
@@ -53,7 +53,7 @@ pub struct Arguments {
     format: Format,
 }
 
-pub fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let inputs = load(arguments)?;
     let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
     let setups = inputs.prepare_all()?;
@@ -127,7 +127,7 @@ fn report(
     RunReport {
         scenario: record::scenario(
             &inputs.scenario,
-            u64::from(first.end.requests_offered),
+            Some(u64::from(first.end.requests_offered)),
             first.summary.latency.from_s,
         ),
         seed: seeds[0],

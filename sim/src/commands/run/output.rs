@@ -11,14 +11,14 @@ use super::jobs::JobResult;
 
 /// A folder that can be written.
 #[derive(Debug)]
-pub struct OutputFolder {
+pub(super) struct OutputFolder {
     path: PathBuf,
     steps: bool,
 }
 
 /// Where the runs keep their logs until all have finished.
 #[derive(Clone, Copy, Debug)]
-pub struct Logs<'a> {
+pub(super) struct Logs<'a> {
     folder: &'a Path,
     /// Whether steps are logged.
     pub steps: bool,
@@ -29,8 +29,8 @@ impl OutputFolder {
     ///
     /// # Errors
     /// If the folder cannot be made or written.
-    pub fn open(path: &Path, steps: bool) -> Result<Self, Failure> {
-        fs::create_dir_all(path).map_err(|source| OutputError::Create { path: path.to_owned(), source })?;
+    pub(super) fn open(path: &Path, steps: bool) -> Result<Self, Failure> {
+        fs::create_dir_all(path).map_err(|error| OutputError::Create { path: path.to_owned(), error })?;
         let folder = Self { path: path.to_owned(), steps };
         for name in folder.names() {
             drop(AtomicFile::create(path.join(name))?);
@@ -44,7 +44,7 @@ impl OutputFolder {
 
     /// What the runs must know.
     #[must_use]
-    pub fn logs(&self) -> Logs<'_> {
+    pub(super) fn logs(&self) -> Logs<'_> {
         Logs { folder: &self.path, steps: self.steps }
     }
 
@@ -52,7 +52,7 @@ impl OutputFolder {
     ///
     /// # Errors
     /// If a file cannot be written; it is then not there, or as it was before.
-    pub fn write(&self, report: &RunReport, results: Vec<JobResult>) -> Result<(), Failure> {
+    pub(super) fn write(&self, report: &RunReport, results: Vec<JobResult>) -> Result<(), Failure> {
         let (requests, steps): (Vec<_>, Vec<_>) =
             results.into_iter().map(|result| (result.requests, result.steps)).unzip();
         AtomicFile::write(self.path.join("requests.csv"), |sink| join(requests, 1, sink))?;
@@ -69,14 +69,14 @@ impl Logs<'_> {
     ///
     /// # Errors
     /// If the folder cannot be written.
-    pub fn part(&self) -> Result<File, Failure> {
-        tempfile::tempfile_in(self.folder).map_err(|source| self.unwritable(source))
+    pub(super) fn part(&self) -> Result<File, Failure> {
+        tempfile::tempfile_in(self.folder).map_err(|error| self.unwritable(error))
     }
 
     /// The failure of a log that could not be written.
     #[must_use]
-    pub fn unwritable(&self, source: io::Error) -> Failure {
-        OutputError::Write { path: self.folder.to_owned(), source }.into()
+    pub(super) fn unwritable(&self, error: io::Error) -> Failure {
+        OutputError::Write { path: self.folder.to_owned(), error }.into()
     }
 }
 
