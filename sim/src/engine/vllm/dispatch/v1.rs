@@ -264,12 +264,6 @@ impl CudagraphDispatcher {
         Ok((position, Key { tokens: padded, requests, uniform, has_lora: query.has_lora, loras }))
     }
 
-    /// The mode whose keys are held.
-    #[must_use]
-    pub fn mode(&self) -> CudagraphMode {
-        self.mode
-    }
-
     /// The captured adapter counts; `None` while there are no keys.
     #[must_use]
     pub fn lora_counts(&self) -> Option<&[u32]> {

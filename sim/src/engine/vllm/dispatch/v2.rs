@@ -100,8 +100,7 @@ impl CudaGraphManager {
     #[inline]
     pub fn dispatch<T: RuleTrace>(&self, query: &Query, trace: &mut T) -> Descriptor {
         let tokens = query.tokens;
-        let case = self.lora_case(query.active_loras);
-        let loras = self.lora_cases[case];
+        let (case, loras) = self.lora_case(query.active_loras);
         if self.lora_cases.len() > 1 {
             trace.guard("lora_case", false, || format!("{} active adapters, looked up as {loras}", query.active_loras));
         }
@@ -134,10 +133,15 @@ impl CudaGraphManager {
         eager
     }
 
-    /// The position of the smallest captured adapter count that holds `active`, clamped to the largest.
+    /// The smallest captured adapter count that holds `active`, clamped to the largest, with its position.
     #[inline]
-    fn lora_case(&self, active: u32) -> usize {
-        self.lora_cases.partition_point(|&case| case < active).min(self.lora_cases.len() - 1)
+    fn lora_case(&self, active: u32) -> (usize, u32) {
+        // The first case is always 0.
+        if active == 0 || self.lora_cases.len() == 1 {
+            return (0, 0);
+        }
+        let position = self.lora_cases.partition_point(|&case| case < active).min(self.lora_cases.len() - 1);
+        (position, self.lora_cases[position])
     }
 
     /// The captured adapter counts, with 0 for batches without adapters.
