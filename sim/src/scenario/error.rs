@@ -19,6 +19,13 @@ pub enum ScenarioError {
         #[source]
         source: io::Error,
     },
+    /// The file cannot be a scenario.
+    #[error("{file} is larger than 16 MiB")]
+    #[diagnostic(help("give the path of a scenario; traces and histograms are files of their own"))]
+    TooLarge {
+        /// The file.
+        file: String,
+    },
     /// The text is wrong at one place.
     #[error(transparent)]
     #[diagnostic(transparent)]

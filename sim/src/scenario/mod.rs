@@ -4,19 +4,31 @@
 //! every combination has been checked, so that no later stage meets an invalid value. Every rejection is a
 //! [`ScenarioError`] that points at the line, says what was expected and suggests the way out.
 
+mod check;
+mod demand;
 mod error;
+mod file;
+mod graphs;
 pub mod limits;
+mod objectives;
+mod server;
+mod size;
 
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kernels::units::Bytes;
 
+use check::Check;
 pub use error::ScenarioError;
+use file::{ProfileFile, ScenarioFile, ServerFile};
+use limits::SCENARIO_BYTES_MAX;
 
 use crate::engine::vllm::options::{GraphOptions, VllmOptions};
 use crate::time::SimDuration;
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, TrafficKind};
 
 /// A place in the scenario's text, in bytes.
 pub type Span = Range<usize>;
@@ -52,6 +64,7 @@ pub struct Scenario {
     pub expect: Vec<Expectation>,
     /// What is accepted but likely to surprise, one sentence each, with its line.
     pub warnings: Vec<String>,
+    traffic_span: Span,
     unsimulated: Vec<Unsimulated>,
 }
 
@@ -164,6 +177,9 @@ struct Unsimulated {
     span: Span,
 }
 
+/// The version of the file form that this program reads.
+const SCHEMA: i64 = 1;
+
 impl Scenario {
     /// Reads and checks a scenario file.
     ///
@@ -171,30 +187,74 @@ impl Scenario {
     /// A file that cannot be read, and everything [`Scenario::parse`] rejects.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ScenarioError::Unreadable { file: file.clone(), source })?;
+        let unreadable = |source| ScenarioError::Unreadable { file: file.clone(), source };
+        let mut text = String::new();
+        let opened = File::open(path).map_err(unreadable)?;
+        opened.take(SCENARIO_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > SCENARIO_BYTES_MAX {
+            return Err(ScenarioError::TooLarge { file });
+        }
         Self::parse(&text, &file, path.parent().unwrap_or(Path::new("")))
     }
 
     /// Checks the text of a scenario. `file` is its name in messages; relative paths inside it start at `base_dir`.
+    /// Of a trace only the first line is read.
     ///
     /// # Errors
     /// Text that is not TOML, unknown or missing keys, values outside their range, and combinations that the engine
     /// would refuse.
     pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ScenarioError> {
-        let _ = base_dir;
-        Err(ScenarioError::rejected(text, file, 0..0, "not read".to_owned(), String::new()))
+        let mut check = Check::new(text, file)?;
+        check_schema(&check)?;
+        let form: ScenarioFile = toml::from_str(text).map_err(|error| check.reject_form(&error))?;
+        let name = check.title(&form.name)?;
+        let model = form.model.as_ref().map(|model| objectives::model(&check, model)).transpose()?;
+        let has_requests = form.traffic.get_ref().steps.is_none() && form.traffic.get_ref().steps_file.is_none();
+        let server_span = form.server.span();
+        let ServerFile::Vllm(options) = form.server.into_inner() else {
+            let problem = "SGLang is not simulated yet";
+            return Err(check.reject(&server_span, problem, "describe a vLLM server under [server.vllm]"));
+        };
+        let (server, unsimulated) = server::vllm(&mut check, *options, &server_span, model.as_ref(), has_requests)?;
+        let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
+        let max_model_len = server.scheduler.max_model_len;
+        let traffic =
+            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), max_model_len, base_dir)?;
+        let candidates = graphs::candidates(&mut check, form.candidate, &server)?;
+        Ok(Self {
+            name,
+            file: file.to_owned(),
+            source: text.to_owned(),
+            profile,
+            profile_span,
+            slo: objectives::slo(&check, &form.slo)?,
+            budget: objectives::budget(&check, &form.budget)?,
+            warm_up: objectives::warm_up(&check, form.warm_up.as_ref(), &traffic)?,
+            expect: objectives::expectations(&check, &form.expect, &candidates)?,
+            warnings: check.warnings,
+            server,
+            model,
+            traffic,
+            candidates,
+            traffic_span: form.traffic.span(),
+            unsimulated,
+        })
     }
 
     /// Whether the event loop knows everything this scenario asks for.
     ///
     /// # Errors
-    /// The first option that is understood (ladders, keys and dispatch can be computed) but not simulated yet.
+    /// The first option that is understood (ladders, keys and dispatch can be computed) but not simulated yet, and
+    /// traffic without requests.
     pub fn simulable(&self) -> Result<(), ScenarioError> {
-        match self.unsimulated.first() {
-            None => Ok(()),
-            Some(found) => Err(self.reject(found.span.clone(), found.what.clone(), found.help.clone())),
+        if let Some(Unsimulated { what, help, span }) = self.unsimulated.first() {
+            return Err(self.reject(span.clone(), what, help));
         }
+        if matches!(self.traffic.kind, TrafficKind::Steps(_)) {
+            let message = "traffic: a histogram of step shapes has no requests to simulate";
+            return Err(self.reject(self.traffic_span.clone(), message, "use `sim price` for this scenario"));
+        }
+        Ok(())
     }
 
     /// An error of a later stage, pointed at a place of this scenario.
@@ -203,3 +263,26 @@ impl Scenario {
         ScenarioError::rejected(&self.source, &self.file, span, message.into(), help.into())
     }
 }
+
+/// Checks the version of the file form first, so that a newer file is not reported as full of unknown keys.
+fn check_schema(check: &Check<'_>) -> Result<(), ScenarioError> {
+    let help = format!("this program reads schema = {SCHEMA}");
+    let Some(schema) = check.top_level("schema") else {
+        return Err(check.reject(&(0..0), "schema is missing", format!("add schema = {SCHEMA} as the first line")));
+    };
+    let number = schema.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
+    if number == Some(SCHEMA) {
+        return Ok(());
+    }
+    Err(check.reject(&schema.span(), "this is another version of the scenario form", help))
+}
+
+fn profile(check: &Check<'_>, file: &ProfileFile, base_dir: &Path) -> Result<(ProfileSource, Span), ScenarioError> {
+    Ok(match file {
+        ProfileFile::Builtin(name) => (ProfileSource::Builtin(check.title(name)?), name.span()),
+        ProfileFile::File(path) => (ProfileSource::File(base_dir.join(check.title(path)?)), path.span()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

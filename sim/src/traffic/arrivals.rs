@@ -64,7 +64,7 @@ pub(super) enum ArrivalClock {
     Poisson { rate: f64, now: SimTime, random: Xoshiro256PlusPlus },
     Gamma { gaps: Gamma<f64>, sum_s: f64, scale: f64, random: Xoshiro256PlusPlus },
     Constant { rate: f64, sent: u64 },
-    OnOff { phases: Phases, random: Xoshiro256PlusPlus },
+    OnOff { clock: OnOffClock, random: Xoshiro256PlusPlus },
     Trace(Box<TraceReader>),
 }
 
@@ -90,7 +90,7 @@ impl ArrivalClock {
             }
             Arrivals::Constant { rate } => Self::Constant { rate, sent: 0 },
             Arrivals::OnOff { on, off, rate_on, rate_off } => {
-                Self::OnOff { phases: Phases::new(on, off, rate_on, rate_off), random }
+                Self::OnOff { clock: OnOffClock::new(on, off, rate_on, rate_off), random }
             }
             Arrivals::Trace(ref source) => Self::Trace(Box::new(TraceReader::open(source, Wanted::ARRIVALS)?)),
             Arrivals::ClosedLoop { .. } => unreachable!("a closed loop has no clock: its arrivals are completions"),
@@ -113,7 +113,7 @@ impl ArrivalClock {
                 *sent += 1;
                 SimTime::ZERO + SimDuration::from_s(*sent as f64 / *rate)
             }
-            Self::OnOff { phases, random } => phases.advance(Exp1.sample(random)),
+            Self::OnOff { clock, random } => clock.advance(Exp1.sample(random)),
             Self::Trace(reader) => return Ok(reader.next_request()?.map(|request| request.arrival)),
         }))
     }
@@ -138,7 +138,7 @@ fn rescaling(gaps: Gamma<f64>, mut random: Xoshiro256PlusPlus, requests: u64, ta
 
 /// A rate that switches between two levels on a fixed clock. Arrivals of such a Poisson process are unit-exponential
 /// steps along its integrated rate ("mass"), mapped back to time.
-pub(super) struct Phases {
+pub(super) struct OnOffClock {
     /// Length and rate of the two phases.
     phases: [(f64, f64); 2],
     /// Whole cycles behind us; kept apart so that a long run loses no precision.
@@ -149,7 +149,7 @@ pub(super) struct Phases {
     cycle_mass: f64,
 }
 
-impl Phases {
+impl OnOffClock {
     fn new(on: SimDuration, off: SimDuration, rate_on: f64, rate_off: f64) -> Self {
         let phases = [(on.as_s(), rate_on), (off.as_s(), rate_off)];
         let cycle_mass = phases.iter().map(|(length_s, rate)| length_s * rate).sum();

@@ -51,7 +51,7 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// Decimal places between the unit and a nanosecond.
-    pub(super) fn decimal_places(self) -> usize {
+    pub(super) fn decimal_places(self) -> u8 {
         match self {
             Self::Seconds => 9,
             Self::Milliseconds => 6,
@@ -170,13 +170,13 @@ fn parse_csv(line: &[u8], columns: &ColumnNames, places: [Option<usize>; 3], wid
         None => 0,
         Some(_) => parse_time(found[0], columns)?,
     };
-    let tokens = |which: usize, column: &str| match places[which] {
-        None => Ok(0),
-        Some(_) => {
-            let text = found[which];
-            let number = std::str::from_utf8(text.strip_suffix(b".0").unwrap_or(text)).ok();
-            token_count(column, number.and_then(|text| text.parse().ok()), || shown(text))
+    let tokens = |which: usize, column: &str| {
+        if places[which].is_none() {
+            return Ok(0);
         }
+        let text = found[which];
+        let number = std::str::from_utf8(text.strip_suffix(b".0").unwrap_or(text)).ok();
+        token_count(column, number.and_then(|text| text.parse().ok()), || shown(text))
     };
     Ok(Row { time_ns, prompt_tokens: tokens(1, &columns.prompt)?, output_tokens: tokens(2, &columns.output)? })
 }

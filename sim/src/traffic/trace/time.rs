@@ -33,7 +33,7 @@ pub(super) fn parse_date_time(text: &[u8]) -> Option<i64> {
 
 /// Nanoseconds of a plain number in `unit`. Decimals are taken digit by digit, so that no time is rounded twice.
 pub(super) fn parse_number(text: &[u8], unit: TimeUnit) -> Option<i64> {
-    let places = unit.decimal_places();
+    let places = usize::from(unit.decimal_places());
     let (negative, magnitude) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -60,7 +60,7 @@ pub(super) fn parse_number(text: &[u8], unit: TimeUnit) -> Option<i64> {
 
 /// Nanoseconds of a float in `unit`; nothing for infinities and what 64 bits cannot hold.
 pub(super) fn from_f64(value: f64, unit: TimeUnit) -> Option<i64> {
-    let ns = value * 10_f64.powi(unit.decimal_places() as i32);
+    let ns = value * 10_f64.powi(i32::from(unit.decimal_places()));
     (ns.abs() < 9.2e18).then(|| ns.round() as i64)
 }
 

@@ -1,0 +1,169 @@
+//! Checks on single values, and errors and warnings that know their place.
+
+use std::fmt::Display;
+
+use kernels::units::Bytes;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::file::{Quantity, Real, Whole};
+use super::limits::SPAN_S_MAX;
+use super::size::parse_size;
+use super::{ScenarioError, Span};
+use crate::time::SimDuration;
+
+/// A scenario's text while it is being checked.
+pub(super) struct Check<'text> {
+    text: &'text str,
+    file: &'text str,
+    document: Spanned<DeTable<'text>>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'text> Check<'text> {
+    /// Reads the text as TOML.
+    pub(super) fn new(text: &'text str, file: &'text str) -> Result<Self, ScenarioError> {
+        let document = DeTable::parse(text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let message = format!("this is not TOML: {}", error.message());
+            ScenarioError::rejected(text, file, span, message, String::new())
+        })?;
+        Ok(Self { text, file, document, warnings: Vec::new() })
+    }
+
+    /// The top-level value of `key`, before anything else is known.
+    pub(super) fn top_level(&self, key: &str) -> Option<&Spanned<DeValue<'text>>> {
+        self.document.get_ref().get(key)
+    }
+
+    /// An error at `span`, with the key in front of the message.
+    pub(super) fn reject(&self, span: &Span, problem: impl Display, help: impl Display) -> ScenarioError {
+        let message = match path_to(self.document.get_ref(), span) {
+            Some(key) => format!("{key}: {problem}"),
+            None => problem.to_string(),
+        };
+        ScenarioError::rejected(self.text, self.file, span.clone(), message, help.to_string())
+    }
+
+    /// An error of the TOML reader, in our words.
+    pub(super) fn reject_form(&self, error: &toml::de::Error) -> ScenarioError {
+        let mut message = error.message().to_owned();
+        for (theirs, ours) in [
+            ("expected i64", "expected a whole number"),
+            ("expected f64", "expected a number"),
+            ("expected a sequence", "expected a list"),
+            ("expected a map", "expected a table"),
+            ("floating point", "number"),
+            ("invalid type: ", "wrong type: "),
+            ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),
+        ] {
+            message = message.replace(theirs, ours);
+        }
+        self.reject(&error.span().unwrap_or(0..0), message, "")
+    }
+
+    /// Notes something that is accepted but likely to surprise.
+    pub(super) fn warn(&mut self, span: &Span, problem: impl Display) {
+        let line = self.text[..span.start].matches('\n').count() + 1;
+        let key = path_to(self.document.get_ref(), span).map(|key| format!("{key}: ")).unwrap_or_default();
+        self.warnings.push(format!("{}:{line}: {key}{problem}", self.file));
+    }
+
+    /// A whole number from `min` to `max`.
+    pub(super) fn whole(&self, value: &Whole, min: u64, max: u64) -> Result<u64, ScenarioError> {
+        match u64::try_from(*value.get_ref()) {
+            Ok(number) if (min..=max).contains(&number) => Ok(number),
+            _ => {
+                let problem = format!("expected a whole number from {min} to {max}, found {}", value.get_ref());
+                Err(self.reject(&value.span(), problem, ""))
+            }
+        }
+    }
+
+    /// A whole number from `min` to `max`, of those that 32 bits hold.
+    pub(super) fn whole32(&self, value: &Whole, min: u32, max: u32) -> Result<u32, ScenarioError> {
+        Ok(self.whole(value, min.into(), max.into())? as u32)
+    }
+
+    /// `whole32` of an optional value.
+    pub(super) fn optional32(&self, value: Option<&Whole>, min: u32, max: u32) -> Result<Option<u32>, ScenarioError> {
+        value.map(|value| self.whole32(value, min, max)).transpose()
+    }
+
+    /// A finite number from `min` to `max`.
+    pub(super) fn real(&self, value: &Real, min: f64, max: f64) -> Result<f64, ScenarioError> {
+        let number = *value.get_ref();
+        if (min..=max).contains(&number) {
+            return Ok(number);
+        }
+        let problem = format!("expected a number from {min} to {max}, found {number}");
+        Err(self.reject(&value.span(), problem, ""))
+    }
+
+    /// A span of time above zero.
+    pub(super) fn duration(&self, value: &Quantity) -> Result<SimDuration, ScenarioError> {
+        const HELP: &str = "write a number and a unit, such as \"40ms\", \"1.5s\" or \"2min\"";
+        let text = value.get_ref();
+        let parsed = humantime::parse_duration(text)
+            .map_err(|error| self.reject(&value.span(), format!("\"{text}\" is no span of time: {error}"), HELP))?;
+        if parsed.is_zero() {
+            return Err(self.reject(&value.span(), "expected a span of time above zero", HELP));
+        }
+        if parsed.as_secs() > SPAN_S_MAX {
+            let problem = format!("expected at most {SPAN_S_MAX} seconds, found \"{text}\"");
+            return Err(self.reject(&value.span(), problem, HELP));
+        }
+        Ok(SimDuration(parsed.as_nanos() as u64))
+    }
+
+    /// `duration` of an optional value.
+    pub(super) fn optional_duration(&self, value: Option<&Quantity>) -> Result<Option<SimDuration>, ScenarioError> {
+        value.map(|value| self.duration(value)).transpose()
+    }
+
+    /// `size` of an optional value.
+    pub(super) fn optional_size(&self, value: Option<&Quantity>) -> Result<Option<Bytes>, ScenarioError> {
+        value
+            .map(|value| {
+                let help = "write a number and a unit, such as \"2GiB\" or \"512MiB\"";
+                parse_size(value.get_ref()).map_err(|problem| self.reject(&value.span(), problem, help))
+            })
+            .transpose()
+    }
+
+    /// A name that a report can print: not empty, one line, not long.
+    pub(super) fn title(&self, value: &Spanned<String>) -> Result<String, ScenarioError> {
+        const CHARACTERS_MAX: usize = 120;
+        let text = value.get_ref();
+        let problem = if text.trim().is_empty() {
+            "expected a name, found nothing"
+        } else if text.chars().any(char::is_control) {
+            "expected one line of text without control characters"
+        } else if text.chars().count() > CHARACTERS_MAX {
+            "expected at most 120 characters"
+        } else {
+            return Ok(text.clone());
+        };
+        Err(self.reject(&value.span(), problem, ""))
+    }
+}
+
+/// The dotted key whose name or value holds `span`, as deep as it goes. Items of a list share its key.
+fn path_to(table: &DeTable<'_>, span: &Span) -> Option<String> {
+    let holds = |outer: Span| outer.start <= span.start && span.end <= outer.end && !span.is_empty();
+    let mut found = None;
+    for (key, value) in table {
+        let below = match value.get_ref() {
+            DeValue::Table(inner) => path_to(inner, span),
+            DeValue::Array(items) => items.iter().find_map(|item| path_to(item.get_ref().as_table()?, span)),
+            _ => None,
+        };
+        if let Some(below) = below {
+            return Some(format!("{}.{below}", key.get_ref()));
+        }
+        if holds(key.span()) || holds(value.span()) {
+            found = Some(key.get_ref().to_string());
+        }
+    }
+    found
+}

@@ -1,0 +1,346 @@
+//! The file form: what TOML may say. Nothing here is checked beyond types and names.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::{Spanned, Value};
+
+use super::Command;
+use crate::engine::vllm::options::{
+    AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, SplittingOps, Version,
+};
+use crate::traffic::{BadRows, TimeUnit, Unsorted};
+
+/// A whole number, checked later so that the message can say which range was expected.
+pub(super) type Whole = Spanned<i64>;
+/// A number; TOML's `nan` and `inf` come through here.
+pub(super) type Real = Spanned<f64>;
+/// A duration or size with its unit.
+pub(super) type Quantity = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScenarioFile {
+    /// Read on its own before this form is.
+    #[serde(rename = "schema")]
+    pub(super) _schema: IgnoredAny,
+    pub(super) name: Spanned<String>,
+    pub(super) server: Spanned<ServerFile>,
+    pub(super) model: Option<ModelFile>,
+    pub(super) profile: Spanned<ProfileFile>,
+    pub(super) traffic: Spanned<TrafficFile>,
+    #[serde(default)]
+    pub(super) slo: SloFile,
+    #[serde(default)]
+    pub(super) candidate: Vec<CandidateFile>,
+    #[serde(default)]
+    pub(super) budget: BudgetFile,
+    pub(super) warm_up: Option<WarmUpFile>,
+    #[serde(default)]
+    pub(super) expect: Vec<Spanned<ExpectationFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ServerFile {
+    Vllm(Box<VllmFile>),
+    Sglang(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelFile {
+    pub(super) name: Spanned<String>,
+    pub(super) max_position_embeddings: Option<Whole>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ProfileFile {
+    Builtin(Spanned<String>),
+    File(Spanned<String>),
+}
+
+/// Declares the two tables that share the graph options, and the options on their own. (`flatten` would do it, but it
+/// loses the places of values.)
+macro_rules! forms_with_graph_options {
+    (
+        options { $($option:ident: $option_type:ty,)* }
+        server { $($server:ident: $server_type:ty,)* }
+        candidate { $($candidate:ident: $candidate_type:ty,)* }
+    ) => {
+        /// Graph options as one table wrote them.
+        pub(super) struct GraphsFile {
+            $(pub(super) $option: Option<$option_type>,)*
+        }
+
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct VllmFile {
+            $(pub(super) $server: Option<$server_type>,)*
+            $($option: Option<$option_type>,)*
+        }
+
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct CandidateFile {
+            $(pub(super) $candidate: $candidate_type,)*
+            $($option: Option<$option_type>,)*
+        }
+
+        impl VllmFile {
+            pub(super) fn take_graphs(&mut self) -> GraphsFile {
+                GraphsFile { $($option: self.$option.take(),)* }
+            }
+        }
+
+        impl CandidateFile {
+            pub(super) fn take_graphs(&mut self) -> GraphsFile {
+                GraphsFile { $($option: self.$option.take(),)* }
+            }
+        }
+    };
+}
+
+forms_with_graph_options! {
+    options {
+        cudagraph_mode: CudagraphMode,
+        cudagraph_capture_sizes: Spanned<Vec<Whole>>,
+        max_cudagraph_capture_size: Whole,
+        compile_sizes: Vec<Spanned<Value>>,
+        compilation_mode: CompilationMode,
+        splitting_ops: SplittingOps,
+        use_inductor_graph_partition: bool,
+        fuse_attn_quant: bool,
+        enforce_eager: bool,
+        performance_mode: PerformanceMode,
+        specialize_active_lora: bool,
+        cudagraph_specialize_lora: bool,
+        enable_sp: Spanned<bool>,
+    }
+    server {
+        version: Version,
+        runner: Runner,
+        max_num_seqs: Whole,
+        max_num_batched_tokens: Whole,
+        max_num_scheduled_tokens: Whole,
+        max_num_active_seqs: Whole,
+        max_model_len: Whole,
+        block_size: Whole,
+        enable_chunked_prefill: bool,
+        async_scheduling: bool,
+        long_prefill_token_threshold: Whole,
+        long_prefill_token_threshold_adaptive: bool,
+        prefill_schedule_interval: Whole,
+        scheduler_reserve_full_isl: bool,
+        watermark: Real,
+        policy: Spanned<PolicyFile>,
+        enable_prefix_caching: Spanned<bool>,
+        num_gpu_blocks_override: Whole,
+        gpu_memory_utilization: Real,
+        kv_cache_memory_bytes: Quantity,
+        attention_support: Spanned<AttentionSupport>,
+        attention_backend: Spanned<String>,
+        piecewise_capture_available: bool,
+        num_speculative_tokens: Whole,
+        dynamic_sd_schedule: Spanned<Vec<(i64, i64, i64)>>,
+        varlen_decode: Spanned<bool>,
+        max_loras: Whole,
+        ubatch: Spanned<UbatchFile>,
+        use_kda_recoverssm: bool,
+        tensor_parallel_size: Whole,
+        data_parallel_size: Whole,
+        deepep_high_throughput: bool,
+        data_center_blackwell: bool,
+    }
+    candidate {
+        name: Spanned<String>,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PolicyFile {
+    Fcfs,
+    Priority,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UbatchFile {
+    pub(super) num_ubatches: Whole,
+    pub(super) decode_threshold: Whole,
+    pub(super) prefill_threshold: Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrafficFile {
+    pub(super) seed: Option<Whole>,
+    pub(super) requests: Option<Whole>,
+    pub(super) arrivals: Option<Spanned<ArrivalsFile>>,
+    pub(super) lengths: Option<Spanned<LengthsFile>>,
+    pub(super) steps: Option<Vec<Spanned<StepFile>>>,
+    pub(super) steps_file: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ArrivalsFile {
+    Poisson(PoissonFile),
+    Gamma(GammaFile),
+    Constant(PoissonFile),
+    OnOff(OnOffFile),
+    ClosedLoop(ClosedLoopFile),
+    Trace(TraceFile),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoissonFile {
+    pub(super) rate: Real,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GammaFile {
+    pub(super) rate: Real,
+    pub(super) burstiness: Real,
+    pub(super) rescale: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnOffFile {
+    pub(super) on: Quantity,
+    pub(super) off: Quantity,
+    pub(super) rate_on: Real,
+    pub(super) rate_off: Option<Real>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClosedLoopFile {
+    pub(super) concurrency: Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LengthsFile {
+    Fixed(FixedFile),
+    Uniform(UniformFile),
+    Lognormal(Box<LogNormalFile>),
+    Histogram(Vec<Spanned<HistogramRowFile>>),
+    Trace(TraceFile),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FixedFile {
+    pub(super) prompt: Whole,
+    pub(super) output: Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UniformFile {
+    pub(super) prompt: Spanned<[Whole; 2]>,
+    pub(super) output: Spanned<[Whole; 2]>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogNormalFile {
+    pub(super) prompt: Spanned<LogNormalLengthFile>,
+    pub(super) output: Spanned<LogNormalLengthFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogNormalLengthFile {
+    pub(super) p50: Option<Real>,
+    pub(super) p99: Option<Real>,
+    pub(super) mean: Option<Real>,
+    pub(super) sigma: Option<Real>,
+    pub(super) min: Option<Whole>,
+    pub(super) max: Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistogramRowFile {
+    pub(super) prompt: Whole,
+    pub(super) output: Whole,
+    pub(super) count: Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TraceFile {
+    pub(super) file: Spanned<String>,
+    pub(super) format: Option<Spanned<TraceFormatFile>>,
+    pub(super) columns: Option<ColumnsFile>,
+    pub(super) time_unit: Option<Spanned<TimeUnit>>,
+    pub(super) rate_multiplier: Option<Real>,
+    pub(super) limit: Option<Whole>,
+    pub(super) unsorted: Option<Spanned<Unsorted>>,
+    pub(super) bad_rows: Option<BadRows>,
+    pub(super) repeat: Option<Spanned<bool>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TraceFormatFile {
+    Csv,
+    Azure,
+    Vidur,
+    Mooncake,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnsFile {
+    pub(super) arrival: Option<String>,
+    pub(super) prompt: Option<String>,
+    pub(super) output: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepFile {
+    pub(super) tokens: Whole,
+    pub(super) requests: Whole,
+    pub(super) query_len: Option<Whole>,
+    pub(super) count: Whole,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SloFile {
+    pub(super) ttft: Option<Quantity>,
+    pub(super) tpot: Option<Quantity>,
+    pub(super) e2el: Option<Quantity>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetFile {
+    pub(super) graph_memory: Option<Quantity>,
+    pub(super) startup: Option<Quantity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum WarmUpFile {
+    Time(Quantity),
+    Requests(Whole),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectationFile {
+    pub(super) command: Command,
+    pub(super) candidate: Option<Spanned<String>>,
+    pub(super) figure: Spanned<String>,
+    pub(super) value: Spanned<Value>,
+    pub(super) within: Option<Real>,
+}

@@ -1,0 +1,140 @@
+//! Graph options: a server's own, and a candidate's laid over them.
+
+use toml::{Spanned, Value};
+
+use super::check::Check;
+use super::file::{CandidateFile, GraphsFile, Whole};
+use super::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
+use super::{Candidate, ScenarioError, Span};
+use crate::engine::vllm::options::{CompileSize, GraphOptions, Version, VllmOptions};
+
+/// Lays the options of one table over `graphs`.
+pub(super) fn overlay(
+    check: &mut Check<'_>,
+    mut graphs: GraphOptions,
+    file: GraphsFile,
+    version: Version,
+    max_num_batched_tokens: u32,
+) -> Result<GraphOptions, ScenarioError> {
+    if let Some(sizes) = &file.cudagraph_capture_sizes {
+        graphs.cudagraph_capture_sizes = Some(ladder(check, sizes, max_num_batched_tokens)?);
+    }
+    if let Some(size) = &file.max_cudagraph_capture_size {
+        graphs.max_cudagraph_capture_size = Some(check.whole32(size, 1, STEP_TOKENS_MAX)?);
+    }
+    if let Some(sizes) = &file.compile_sizes {
+        graphs.compile_sizes = sizes.iter().map(|size| compile_size(check, size)).collect::<Result<_, _>>()?;
+    }
+    if let Some(enable_sp) = &file.enable_sp {
+        if *enable_sp.get_ref() && version != Version::V0_31_0 {
+            let help = "leave it out, or set version = \"0.31.0\" under [server.vllm]";
+            return Err(check.reject(&enable_sp.span(), format!("vLLM {version} has no sequence-parallel pass"), help));
+        }
+        graphs.enable_sp = *enable_sp.get_ref();
+    }
+    graphs.cudagraph_mode = file.cudagraph_mode.or(graphs.cudagraph_mode);
+    graphs.compilation_mode = file.compilation_mode.or(graphs.compilation_mode);
+    let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
+    set(&mut graphs.use_inductor_graph_partition, file.use_inductor_graph_partition);
+    set(&mut graphs.fuse_attn_quant, file.fuse_attn_quant);
+    set(&mut graphs.enforce_eager, file.enforce_eager);
+    set(&mut graphs.specialize_active_lora, file.specialize_active_lora);
+    set(&mut graphs.cudagraph_specialize_lora, file.cudagraph_specialize_lora);
+    graphs.splitting_ops = file.splitting_ops.unwrap_or(graphs.splitting_ops);
+    graphs.performance_mode = file.performance_mode.unwrap_or(graphs.performance_mode);
+    Ok(graphs)
+}
+
+/// The candidates of a scenario; a server without any is compared with nothing and runs as it is.
+pub(super) fn candidates(
+    check: &mut Check<'_>,
+    files: Vec<CandidateFile>,
+    server: &VllmOptions,
+) -> Result<Vec<Candidate>, ScenarioError> {
+    if files.is_empty() {
+        return Ok(vec![Candidate { name: "engine default".to_owned(), graphs: server.graphs.clone(), span: 0..0 }]);
+    }
+    if let Some(surplus) = files.get(CANDIDATES_MAX) {
+        let problem = format!("expected at most {CANDIDATES_MAX} candidates, found {}", files.len());
+        return Err(check.reject(&surplus.name.span(), problem, "compare fewer at a time"));
+    }
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(files.len());
+    for mut file in files {
+        let name = check.title(&file.name)?;
+        if candidates.iter().any(|earlier| earlier.name == name) {
+            let problem = format!("another candidate is called \"{name}\" already");
+            return Err(check.reject(&file.name.span(), problem, "give each candidate a name of its own"));
+        }
+        let options = file.take_graphs();
+        let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
+        let tokens = server.scheduler.max_num_batched_tokens;
+        let graphs = overlay(check, server.graphs.clone(), options, server.version, tokens)?;
+        candidates.push(Candidate { name, graphs, span });
+    }
+    Ok(candidates)
+}
+
+/// A ladder as written. What the engine would do to it in silence (sort it, drop repeats and sizes above the budget)
+/// is said as a warning.
+fn ladder(
+    check: &mut Check<'_>,
+    sizes: &Spanned<Vec<Whole>>,
+    max_num_batched_tokens: u32,
+) -> Result<Vec<u32>, ScenarioError> {
+    let span = sizes.span();
+    let written = sizes.get_ref();
+    if written.is_empty() {
+        let help = "to capture no graphs, set cudagraph_mode = \"NONE\" instead";
+        return Err(check.reject(&span, "expected at least one size: the engine refuses an empty ladder", help));
+    }
+    if written.len() > RUNGS_MAX {
+        let problem = format!("expected at most {RUNGS_MAX} sizes, found {}", written.len());
+        return Err(check.reject(&span, problem, "each rung costs memory and start-up time; a few dozen are usual"));
+    }
+    let ladder: Vec<u32> =
+        written.iter().map(|size| check.whole32(size, 1, STEP_TOKENS_MAX)).collect::<Result<_, _>>()?;
+    warn_about_ladder(check, &span, written, &ladder, max_num_batched_tokens);
+    Ok(ladder)
+}
+
+fn warn_about_ladder(check: &mut Check<'_>, span: &Span, written: &[Whole], ladder: &[u32], budget: u32) {
+    if let Some(place) = (1..ladder.len()).find(|&place| ladder[place] < ladder[place - 1]) {
+        let (below, above) = (ladder[place], ladder[place - 1]);
+        check.warn(&written[place].span(), format!("{below} comes after {above}; the engine sorts the sizes"));
+    }
+    let mut sorted: Vec<u32> = ladder.to_vec();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        let place = ladder.iter().rposition(|size| *size == pair[0]).unwrap_or_default();
+        check.warn(&written[place].span(), format!("{} is there twice; the engine drops repeats", pair[0]));
+    }
+    let above = ladder.iter().filter(|&&size| size > budget).count();
+    if above == ladder.len() {
+        check.warn(
+            span,
+            format!(
+                "every size is above max_num_batched_tokens ({budget}), so the engine drops them all and everything \
+                 runs eager"
+            ),
+        );
+    } else if let Some(place) = ladder.iter().position(|&size| size > budget) {
+        let rest = if above > 1 { format!(" and {} more", above - 1) } else { String::new() };
+        let size = ladder[place];
+        let problem =
+            format!("{size}{rest} is above max_num_batched_tokens ({budget}); the engine drops it in silence");
+        check.warn(&written[place].span(), problem);
+    }
+}
+
+fn compile_size(check: &Check<'_>, size: &Spanned<Value>) -> Result<CompileSize, ScenarioError> {
+    match size.get_ref() {
+        Value::Integer(tokens) => {
+            Ok(CompileSize::Tokens(check.whole32(&Spanned::new(size.span(), *tokens), 1, STEP_TOKENS_MAX)?))
+        }
+        Value::String(word) if word == "cudagraph_capture_sizes" => Ok(CompileSize::Word(word.clone())),
+        other => {
+            let problem = format!("expected sizes or \"cudagraph_capture_sizes\", found {other}");
+            Err(check.reject(&size.span(), problem, ""))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Objectives, budget, warm-up and expectations.
+
+use toml::{Spanned, Value};
+
+use super::check::Check;
+use super::file::{BudgetFile, ExpectationFile, ModelFile, SloFile, WarmUpFile};
+use super::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
+use super::{Budget, Candidate, Expectation, ExpectedValue, Model, ScenarioError, Slo, WarmUp};
+use crate::traffic::Traffic;
+
+/// How far a figure may be from its expectation where the scenario does not say.
+const WITHIN_DEFAULT: f64 = 1e-6;
+
+pub(super) fn model(check: &Check<'_>, file: &ModelFile) -> Result<Model, ScenarioError> {
+    Ok(Model {
+        name: check.title(&file.name)?,
+        max_position_embeddings: check.optional32(file.max_position_embeddings.as_ref(), 1, REQUEST_TOKENS_MAX)?,
+    })
+}
+
+pub(super) fn slo(check: &Check<'_>, file: &SloFile) -> Result<Slo, ScenarioError> {
+    Ok(Slo {
+        ttft: check.optional_duration(file.ttft.as_ref())?,
+        tpot: check.optional_duration(file.tpot.as_ref())?,
+        e2el: check.optional_duration(file.e2el.as_ref())?,
+    })
+}
+
+pub(super) fn budget(check: &Check<'_>, file: &BudgetFile) -> Result<Budget, ScenarioError> {
+    Ok(Budget {
+        graph_memory: check.optional_size(file.graph_memory.as_ref())?,
+        startup: check.optional_duration(file.startup.as_ref())?,
+    })
+}
+
+pub(super) fn warm_up(
+    check: &Check<'_>,
+    file: Option<&WarmUpFile>,
+    traffic: &Traffic,
+) -> Result<WarmUp, ScenarioError> {
+    match file {
+        None => Ok(WarmUp::None),
+        Some(WarmUpFile::Time(time)) => Ok(WarmUp::Time(check.duration(time)?)),
+        Some(WarmUpFile::Requests(written)) => {
+            let requests = check.whole(written, 1, REQUESTS_MAX)?;
+            match traffic.requests {
+                Some(all) if requests >= all => {
+                    let problem = format!("leaving out {requests} of {all} requests leaves nothing to measure");
+                    Err(check.reject(&written.span(), problem, "lower it, or raise traffic.requests"))
+                }
+                _ => Ok(WarmUp::Requests(requests)),
+            }
+        }
+    }
+}
+
+pub(super) fn expectations(
+    check: &Check<'_>,
+    files: &[Spanned<ExpectationFile>],
+    candidates: &[Candidate],
+) -> Result<Vec<Expectation>, ScenarioError> {
+    files.iter().map(|file| expectation(check, file, candidates)).collect()
+}
+
+fn expectation(
+    check: &Check<'_>,
+    spanned: &Spanned<ExpectationFile>,
+    candidates: &[Candidate],
+) -> Result<Expectation, ScenarioError> {
+    let file = spanned.get_ref();
+    if let Some(name) = &file.candidate
+        && !candidates.iter().any(|candidate| candidate.name == *name.get_ref())
+    {
+        let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
+        let problem = format!("no candidate is called \"{}\"", name.get_ref());
+        return Err(check.reject(&name.span(), problem, format!("the candidates are: {}", names.join(", "))));
+    }
+    let within = file.within.as_ref().map(|within| check.real(within, 0.0, f64::MAX)).transpose()?;
+    Ok(Expectation {
+        command: file.command,
+        candidate: file.candidate.as_ref().map(|name| name.get_ref().clone()),
+        figure: check.title(&file.figure)?,
+        value: expected_value(file.value.get_ref()).ok_or_else(|| {
+            let problem = format!("expected a finite number, a list of them or a word, found {}", file.value.get_ref());
+            check.reject(&file.value.span(), problem, "")
+        })?,
+        within: within.unwrap_or(WITHIN_DEFAULT),
+        span: file.value.span(),
+    })
+}
+
+fn expected_value(value: &Value) -> Option<ExpectedValue> {
+    let number = |value: &Value| match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) if number.is_finite() => Some(*number),
+        _ => None,
+    };
+    match value {
+        Value::String(text) => Some(ExpectedValue::Text(text.clone())),
+        Value::Array(items) => items.iter().map(number).collect::<Option<_>>().map(ExpectedValue::Numbers),
+        other => number(other).map(ExpectedValue::Number),
+    }
+}

@@ -1,0 +1,266 @@
+use std::fmt::Write;
+use std::path::Path;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+
+use super::*;
+use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version};
+use crate::traffic::{Arrivals, Clip, Lengths, Request, Spread, StepRow};
+
+/// The report as a terminal 100 columns wide shows it, without colours.
+fn render(fault: &dyn Diagnostic) -> String {
+    let mut report = String::new();
+    GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
+        .with_width(100)
+        .render_report(&mut report, fault)
+        .expect("a report renders");
+    report
+}
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(text, "test.toml", Path::new(""))
+}
+
+/// A complete scenario with more lines in two of its places.
+fn scenario(server: &str, rest: &str) -> String {
+    format!(
+        "schema = 1\nname = \"test\"\n[profile]\nbuiltin = \"textbook\"\n[traffic]\nseed = 7\nrequests = 10\n\
+         [traffic.arrivals.poisson]\nrate = 5\n[traffic.lengths.fixed]\nprompt = 100\noutput = 20\n\
+         [server.vllm]\nmax_num_seqs = 256\nmax_num_batched_tokens = 8192\nmax_model_len = 16384\n\
+         enable_prefix_caching = false\n{server}\n{rest}"
+    )
+}
+
+/// Every fault of `tests/invalid`, with the whole message: of the scenario, or of its traffic as it is read.
+#[test]
+fn each_invalid_file_is_refused_with_its_message() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../../tests/invalid/snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        insta::glob!("../../../tests/invalid", "*.toml", |path| {
+            let text = std::fs::read_to_string(path).expect("a readable file");
+            let file = format!("tests/invalid/{}", path.file_name().expect("a file").to_string_lossy());
+            let folder = path.parent().expect("a folder");
+            insta::assert_snapshot!("message", first_fault(&text, &file, folder));
+        });
+    });
+}
+
+fn first_fault(text: &str, file: &str, folder: &Path) -> String {
+    let scenario = match Scenario::parse(text, file, folder) {
+        Ok(scenario) => scenario,
+        Err(fault) => return render(&fault),
+    };
+    if let Err(fault) = scenario.simulable() {
+        return render(&fault);
+    }
+    let mut requests = scenario.traffic.open(scenario.traffic.seed).expect("opened once already");
+    match requests.find_map(Result::err) {
+        Some(fault) => render(&fault),
+        None => panic!("{file} is accepted"),
+    }
+}
+
+#[test]
+fn a_ladder_of_a_million_rungs_is_refused() {
+    let rungs: String = (1..=1_000_000).fold(String::new(), |mut text, rung| {
+        write!(text, "{rung},").expect("strings take everything");
+        text
+    });
+    let text = scenario("", &format!("[[candidate]]\nname = \"a\"\ncudagraph_capture_sizes = [{rungs}]\n"));
+    let fault = parse(&text).expect_err("refused").to_string();
+    assert_eq!(fault, "candidate.cudagraph_capture_sizes: expected at most 65536 sizes, found 1000000");
+}
+
+#[test]
+fn the_form_in_full() {
+    let text = r#"
+schema = 1
+name = "Chunked prefill against a 512-token ceiling"
+
+[server.vllm]
+version = "0.31.0"
+runner = "v1"
+max_num_seqs = 256
+max_num_batched_tokens = 8192
+max_model_len = 16384
+attention_support = "UNIFORM_BATCH"
+enable_prefix_caching = false
+policy = "fcfs"
+watermark = 0.01
+async_scheduling = false
+performance_mode = "interactivity"
+kv_cache_memory_bytes = "20GiB"
+
+[model]
+name = "Llama-3-8B"
+max_position_embeddings = 16384
+
+[profile]
+file = "profiles/my-gpu.toml"
+
+[traffic]
+seed = 7
+requests = 20000
+[traffic.arrivals.gamma]
+rate = 12
+burstiness = 0.5
+[traffic.lengths.lognormal]
+prompt = { p50 = 1000, mean = 1200, max = 8192 }
+output = { mean = 200, sigma = 0.5, min = 2, max = 1024 }
+
+[slo]
+ttft = "500ms"
+tpot = "40ms"
+
+[[candidate]]
+name = "engine default"
+[[candidate]]
+name = "no graphs"
+cudagraph_mode = "NONE"
+[[candidate]]
+name = "textbook"
+cudagraph_capture_sizes = [1, 4, 8, 16, 32]
+compile_sizes = ["cudagraph_capture_sizes", 64]
+
+[budget]
+graph_memory = "2GiB"
+startup = "60s"
+
+[warm_up]
+time = "30s"
+
+[[expect]]
+command = "ladder"
+candidate = "textbook"
+figure = "capture_sizes"
+value = [1, 4, 8, 16, 32]
+[[expect]]
+command = "price"
+figure = "exact_hit_rate"
+value = 0.259792
+within = 1e-6
+"#;
+    let scenario = Scenario::parse(text, "scenarios/chunked.toml", Path::new("scenarios")).expect("accepted");
+    assert_eq!(scenario.warnings, [] as [String; 0]);
+    assert_eq!((scenario.server.version, scenario.server.runner), (Version::V0_31_0, Runner::V1));
+    assert_eq!((scenario.server.scheduler.max_num_seqs, scenario.server.scheduler.watermark), (256, 0.01));
+    assert!(!scenario.server.scheduler.async_scheduling);
+    assert_eq!(scenario.server.kv.kv_cache_memory_bytes, Some(Bytes(20 << 30)));
+    assert_eq!(scenario.server.graphs.attention_support, AttentionSupport::UniformBatch);
+    assert_eq!(scenario.profile, ProfileSource::File("scenarios/profiles/my-gpu.toml".into()));
+    assert_eq!(&text[scenario.profile_span.clone()], "\"profiles/my-gpu.toml\"");
+    assert_eq!(scenario.slo.tpot, Some(SimDuration(40_000_000)));
+    assert_eq!(
+        scenario.budget,
+        Budget { graph_memory: Some(Bytes(2 << 30)), startup: Some(SimDuration::from_s(60.0)) }
+    );
+    assert_eq!(scenario.warm_up, WarmUp::Time(SimDuration::from_s(30.0)));
+    let TrafficKind::Synthetic { arrivals, lengths: Lengths::LogNormal { prompt, output } } = &scenario.traffic.kind
+    else {
+        panic!("{:?}", scenario.traffic.kind)
+    };
+    assert_eq!(*arrivals, Arrivals::Gamma { rate: 12.0, burstiness: 0.5, spread: Spread::Rescaled });
+    assert_eq!((prompt.clip, output.clip), (Clip { min: 1, max: 8192 }, Clip { min: 2, max: 1024 }));
+    // The mean of a lognormal is exp(mu + sigma²/2).
+    assert!(((prompt.mu + prompt.sigma * prompt.sigma / 2.0).exp() - 1200.0).abs() < 1e-9);
+    assert!(((output.mu + output.sigma * output.sigma / 2.0).exp() - 200.0).abs() < 1e-9);
+    let [default, none, textbook] = &scenario.candidates[..] else { panic!("three candidates") };
+    assert_eq!(default.graphs, scenario.server.graphs);
+    assert_eq!(none.graphs.cudagraph_mode, Some(CudagraphMode::None));
+    assert_eq!(none.graphs.performance_mode, scenario.server.graphs.performance_mode);
+    assert_eq!(textbook.graphs.cudagraph_capture_sizes.as_deref(), Some(&[1, 4, 8, 16, 32][..]));
+    assert_eq!(&text[textbook.span.clone()], "[1, 4, 8, 16, 32]");
+    assert_eq!(scenario.expect[0].value, ExpectedValue::Numbers(vec![1.0, 4.0, 8.0, 16.0, 32.0]));
+    assert_eq!(scenario.expect[1].command, Command::Price);
+    assert!(scenario.simulable().is_ok());
+}
+
+#[test]
+fn what_is_left_out_takes_the_engines_defaults() {
+    let text = "schema = 1\nname = \"test\"\n[server.vllm]\nmax_model_len = 4\n[profile]\nbuiltin = \"textbook\"\n\
+                [traffic]\nrequests = 3\n[traffic.arrivals.closed_loop]\nconcurrency = 2\n\
+                [traffic.lengths.fixed]\nprompt = 2\noutput = 2\n";
+    let scenario = parse(text).expect("accepted");
+    let scheduler = &scenario.server.scheduler;
+    // The token budget is never above what the sequences can fill: 256 of 4 tokens.
+    assert_eq!((scheduler.max_num_seqs, scheduler.max_num_batched_tokens), (256, 1024));
+    assert_eq!((scenario.server.version, scenario.server.runner), (Version::V0_33_0, Runner::V2));
+    assert!((scenario.server.kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
+    assert_eq!(scenario.candidates.len(), 1);
+    assert_eq!(scenario.candidates[0].name, "engine default");
+    insta::assert_snapshot!(scenario.warnings.join("\n"), @"");
+}
+
+#[test]
+fn surprising_ladders_are_accepted_with_a_warning() {
+    let warnings = |sizes: &str| {
+        let text = scenario("", &format!("[[candidate]]\nname = \"a\"\ncudagraph_capture_sizes = {sizes}\n"));
+        parse(&text).expect("accepted").warnings.join("\n")
+    };
+    assert_eq!(warnings("[1, 2, 4]"), "");
+    insta::assert_snapshot!(warnings("[8, 1, 2, 8]"), @"");
+    insta::assert_snapshot!(warnings("[1, 9000, 10000]"), @"");
+    insta::assert_snapshot!(warnings("[9000]"), @"");
+}
+
+#[test]
+fn lengths_beyond_the_model_are_accepted_with_a_warning() {
+    let warnings = |prompt: u32, output: u32| {
+        let text = scenario("", "").replace("prompt = 100", &format!("prompt = {prompt}"));
+        let text = text.replace("output = 20", &format!("output = {output}"));
+        parse(&text).expect("accepted").warnings.join("\n")
+    };
+    assert_eq!(warnings(16000, 384), "");
+    insta::assert_snapshot!(warnings(16000, 385), @"");
+}
+
+#[test]
+fn steps_are_priced_and_not_simulated() {
+    let text = "schema = 1\nname = \"test\"\n[server.vllm]\nmax_num_seqs = 64\nmax_num_batched_tokens = 512\n\
+                enable_prefix_caching = false\n[profile]\nbuiltin = \"textbook\"\n\
+                [[traffic.steps]]\ntokens = 9\nrequests = 9\ncount = 3\n\
+                [[traffic.steps]]\ntokens = 520\nrequests = 9\nquery_len = 512\ncount = 1\n";
+    let scenario = parse(text).expect("accepted");
+    let TrafficKind::Steps(histogram) = &scenario.traffic.kind else { panic!("steps") };
+    assert_eq!(histogram.rows[0], StepRow { tokens: 9, requests: 9, query_len: 1, count: 3 });
+    assert_eq!(histogram.rows[1].query_len, 512);
+    let fault = scenario.simulable().expect_err("no requests").to_string();
+    assert_eq!(fault, "traffic: a histogram of step shapes has no requests to simulate");
+}
+
+#[test]
+fn bad_rows_can_be_skipped_and_are_counted() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/invalid");
+    let text = std::fs::read_to_string(folder.join("trace_bad_row.toml")).expect("a readable file");
+    let text = text.replace("[traffic.arrivals.trace]", "[traffic.arrivals.trace]\nbad_rows = \"skip\"");
+    let scenario = Scenario::parse(&text, "test.toml", &folder).expect("accepted");
+    let mut stream = scenario.traffic.open(scenario.traffic.seed).expect("opens");
+    let requests: Vec<Request> = stream.by_ref().collect::<Result<_, _>>().expect("reads");
+    assert_eq!(requests.len(), 2);
+    assert_eq!((stream.skipped_rows().count, stream.skipped_rows().first_line), (2, Some(3)));
+}
+
+#[test]
+fn an_unreadable_scenario_says_so() {
+    let fault = Scenario::load(Path::new("no/such.toml")).expect_err("refused");
+    assert_eq!(fault.to_string(), "cannot read the scenario no/such.toml");
+}
+
+proptest::proptest! {
+    /// Whatever one line of a scenario is replaced with, the answer is a scenario or an error.
+    #[test]
+    fn no_line_makes_the_checks_panic(line in 0_usize..18, value in "[-+0-9a-z\"\\[\\]{}.,= _\u{e9}]{0,24}", keep in proptest::bool::ANY) {
+        let text = scenario("cudagraph_capture_sizes = [1, 2]", "[slo]\nttft = \"1s\"");
+        let lines: Vec<String> = text.lines().enumerate().map(|(number, old)| match old.split_once('=') {
+            Some((key, _)) if number == line && keep => format!("{key}= {value}"),
+            _ if number == line => value.clone(),
+            _ => old.to_owned(),
+        }).collect();
+        if let Err(fault) = parse(&lines.join("\n")) {
+            render(&fault);
+        }
+    }
+}
