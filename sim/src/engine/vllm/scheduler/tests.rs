@@ -135,6 +135,34 @@ fn the_last_admitted_request_is_preempted_and_recomputed_with_its_output() {
 }
 
 #[test]
+fn a_resumed_request_is_prefilling_until_its_output_is_recomputed() {
+    let options = SchedulerOptions { max_model_len: 8, block_size: 1, max_num_batched_tokens: 4, ..sync_options() };
+    let mut scheduler = scheduler(&options, 9, &[request(0, 2, 4), request(1, 2, 4)]);
+    let mut plan = next(&mut scheduler);
+    while pairs(&plan) != [(1, 4)] {
+        output(&mut scheduler, &plan);
+        plan = next(&mut scheduler);
+    }
+    assert!(plan.shape.prefilling && plan.sampled == 0, "two prompt tokens and the first two of three output tokens");
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((plan.entries[0].context_tokens, plan.entries[0].tokens, plan.sampled), (4, 1, 1));
+    assert!(plan.shape.prefilling && plan.prefills.is_empty());
+}
+
+#[test]
+fn deferred_prefills_let_single_token_prompts_pass() {
+    let options = SchedulerOptions { prefill_schedule_interval: 5, ..sync_options() };
+    let mut scheduler = scheduler(&options, AMPLE, &[request(0, 4, 9)]);
+    let plan = next(&mut scheduler);
+    output(&mut scheduler, &plan);
+    for (id, prompt) in [(1, 1), (2, 2), (3, 1)] {
+        scheduler.add(request(id, prompt, 9));
+    }
+    assert_eq!(pairs(&next(&mut scheduler)), [(0, 1), (1, 1)], "the head of the queue holds up the one behind it");
+}
+
+#[test]
 fn a_preempted_request_can_finish_on_output_that_was_in_flight() {
     let options = SchedulerOptions { max_model_len: 8, block_size: 1, ..SchedulerOptions::default() };
     let mut scheduler = scheduler(&options, 9, &[request(0, 3, 5), request(1, 3, 2)]);
