@@ -135,6 +135,28 @@ fn the_last_admitted_request_is_preempted_and_recomputed_with_its_output() {
 }
 
 #[test]
+fn as_many_are_preempted_as_one_request_needs_blocks() {
+    let options = SchedulerOptions {
+        max_num_batched_tokens: 8,
+        max_model_len: 8,
+        block_size: 1,
+        long_prefill_token_threshold: 4,
+        scheduler_reserve_full_isl: false,
+        ..sync_options()
+    };
+    let requests = [request(0, 7, 1), request(1, 1, 4), request(2, 1, 4), request(3, 1, 4)];
+    let mut scheduler = scheduler(&options, 9, &requests);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 4), (1, 1), (2, 1), (3, 1)]);
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 3)]);
+    let preempted: Vec<u32> = plan.preempted.iter().map(|preempted| preempted.id.0).collect();
+    assert_eq!(preempted, [3, 2, 1], "two for the first request's blocks, the last one for want of its own");
+    assert_eq!((scheduler.preemptions(), scheduler.waiting(), scheduler.free_blocks()), (3, 3, 1));
+}
+
+#[test]
 fn a_resumed_request_is_prefilling_until_its_output_is_recomputed() {
     let options = SchedulerOptions { max_model_len: 8, block_size: 1, max_num_batched_tokens: 4, ..sync_options() };
     let mut scheduler = scheduler(&options, 9, &[request(0, 2, 4), request(1, 2, 4)]);
@@ -363,6 +385,10 @@ impl Ledger {
         slots.sort_unstable();
         slots.dedup();
         prop_assert_eq!(slots.len(), live().count(), "nobody is in two places");
+        for &slot in live() {
+            let request = &scheduler.requests[slot];
+            prop_assert_eq!(request.held.blocks(), scheduler.pool.blocks_for(request.computed));
+        }
         let held: u32 = live().map(|&slot| scheduler.requests[slot].held.blocks()).sum();
         prop_assert_eq!(held + scheduler.free_blocks(), scheduler.usable_blocks());
         Ok(())
