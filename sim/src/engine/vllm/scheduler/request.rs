@@ -71,8 +71,8 @@ impl Request {
         self.known + self.placeholders - self.computed
     }
 
-    /// The steps in flight surely finish this request, so another would be wasted. Before each placeholder's step
-    /// one token had been sampled already, hence the two.
+    /// A step in flight surely finishes this request, so another would be wasted. Once it decodes with placeholders,
+    /// `computed + 1 == known + placeholders`: the left side is what will be known after one more output token.
     pub(super) fn finishes_in_flight(&self) -> bool {
         self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.limit
     }
