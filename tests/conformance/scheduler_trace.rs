@@ -145,7 +145,8 @@ struct Replay {
     resolved: Resolved,
 }
 
-/// Runs the trace's driver: see the golden README, scheduler_trace.
+/// Runs the trace's driver, the engine's loop counted in iterations: add what has arrived; with work, schedule and, if
+/// fewer steps than the depth are in flight afterwards, go on to the next iteration; else apply the oldest step.
 fn replay(trace: &Trace) -> Result<Replay, String> {
     let runners = Runners::of(&trace.config)?;
     let mut scheduler = Scheduler::new(trace.config.vllm, &options(&trace.config), trace.config.num_gpu_blocks);

@@ -98,10 +98,9 @@ impl StepPlan {
         self.sampled = 0;
     }
 
-    /// Appends an entry and counts it. `prefilling`: computed tokens were short of the request's prefill length.
+    /// Appends an entry and adds to the sums. `prefilling`: computed tokens were short of the request's prefill length.
     #[inline]
     pub(super) fn push(&mut self, entry: Scheduled, prefilling: bool) {
-        self.shape.requests += 1;
         self.shape.tokens += entry.tokens;
         self.shape.max_query = self.shape.max_query.max(entry.tokens);
         self.shape.prefilling |= prefilling;
@@ -109,16 +108,17 @@ impl StepPlan {
         if entry.prefill {
             self.prefills.push(Chunk { tokens: entry.tokens, context: entry.context_tokens });
         } else {
-            self.decode_requests += 1;
             self.decode_context_tokens += u64::from(entry.context_tokens) + u64::from(entry.tokens);
         }
         self.entries.push(entry);
     }
 
-    /// Derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask whether anybody
+    /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask whether anybody
     /// is still prefilling; V2 takes any common length, but only from batches of decode entries.
     pub(super) fn close(&mut self) {
         let shape = &mut self.shape;
+        shape.requests = self.entries.len() as u32;
+        self.decode_requests = shape.requests - self.prefills.len() as u32;
         let common_length = shape.requests > 0 && shape.tokens == shape.max_query * shape.requests;
         shape.uniform_v1 = common_length && shape.max_query == UNIFORM_QUERY;
         shape.uniform_v2 = (common_length && self.prefills.is_empty()).then_some(shape.max_query);

@@ -1,6 +1,5 @@
 //! Requests: what the caller adds, and what the scheduler keeps of each live one.
 
-use std::fmt;
 use std::ops::{Index, IndexMut};
 
 use crate::engine::vllm::memory::Held;
@@ -31,7 +30,8 @@ pub(super) struct Request {
     pub(super) prompt: u32,
     /// Tokens whose values the scheduler knows: prompt and delivered output (`P + out`).
     pub(super) known: u32,
-    /// The value of `known` at which the request finishes.
+    /// The value of `known` at which the request finishes. Its last token is only delivered, so no more than
+    /// `limit - 1` are ever computed: the engine's own bound of `max_model_len - 1` computed tokens holds by itself.
     pub(super) limit: u32,
     /// Tokens whose keys and values are computed once every step in flight has run (`comp`).
     pub(super) computed: u32,
@@ -71,8 +71,8 @@ impl Request {
         self.known + self.placeholders - self.computed
     }
 
-    /// The steps in flight surely finish this request, so another would be wasted. Before each placeholder's step
-    /// one token had been sampled already, hence the two.
+    /// A step in flight surely finishes this request, so another would be wasted. Once it decodes with placeholders,
+    /// `computed + 1 == known + placeholders`: the left side is what will be known after one more output token.
     pub(super) fn finishes_in_flight(&self) -> bool {
         self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.limit
     }
@@ -118,11 +118,5 @@ impl IndexMut<Slot> for Slab {
     #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Request {
         &mut self.requests[slot.0 as usize]
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }

@@ -1,5 +1,6 @@
 //! Scheduling one step: running requests first, then the waiting queue.
 
+use super::request::Request;
 use super::{Preempted, Scheduled, Scheduler, Slot, StepPlan};
 
 /// What is left to give in the step being scheduled.
@@ -10,6 +11,8 @@ struct Round {
     chunk_cap: u32,
     /// Prefills wait for a later step.
     defer: bool,
+    /// Output tokens of steps in flight count as placeholders.
+    asynchronous: bool,
     /// Some request that had known tokens left to compute was scheduled.
     prefilled: bool,
 }
@@ -25,6 +28,7 @@ impl Scheduler {
             budget: self.rules.token_budget,
             chunk_cap: self.rules.long_prefill.cap(self.running.len() + self.waiting.len()),
             defer: self.cadence.defers() && self.running.iter().any(|&slot| !self.requests[slot].mid_prefill),
+            asynchronous: self.rules.asynchronous,
             prefilled: false,
         };
         self.schedule_running(&mut round, plan);
@@ -41,36 +45,32 @@ impl Scheduler {
         let mut next = 0;
         while round.budget > 0 && next < self.running.len() {
             let slot = self.running[next];
-            let request = &self.requests[slot];
-            let tokens = if request.finishes_in_flight() || (round.defer && request.mid_prefill) {
-                0
-            } else {
-                // The last position is never computed: the token there is only ever delivered.
-                let positions = self.rules.max_model_len.saturating_sub(request.computed + 1);
-                request.left_to_compute().min(round.chunk_cap).min(round.budget).min(positions)
-            };
-            if tokens > 0 {
-                let (total, mid_prefill) = (request.computed + tokens, request.mid_prefill);
-                if !self.make_room(slot, total, plan) {
-                    break;
-                }
-                round.prefilled |= mid_prefill;
-                self.give(slot, tokens, round, plan);
-            }
             next += 1;
+            let request = &mut self.requests[slot];
+            let tokens = round.share(request);
+            if tokens == 0 {
+                continue;
+            }
+            let total = request.computed + tokens;
+            if !self.pool.grow(&mut request.held, total, 0) && !self.preempt_for(slot, total, plan) {
+                break;
+            }
+            let request = &mut self.requests[slot];
+            round.prefilled |= request.mid_prefill;
+            round.give(request, slot, tokens, plan);
         }
     }
 
-    /// Takes the blocks for `total` tokens of a running request, preempting from the back of the running list as
-    /// long as there are too few. `false` if the request itself was preempted.
-    #[inline]
-    fn make_room(&mut self, slot: Slot, total: u32, plan: &mut StepPlan) -> bool {
-        while !self.pool.grow(&mut self.requests[slot].held, total, 0) {
-            if self.preempt_last(plan) == slot {
-                return false;
+    /// Takes the blocks for `total` tokens of a running request by preempting from the back of the running list for
+    /// as long as there are too few. `false` if that ended with the request itself.
+    #[cold]
+    fn preempt_for(&mut self, slot: Slot, total: u32, plan: &mut StepPlan) -> bool {
+        while self.preempt_last(plan) != slot {
+            if self.pool.grow(&mut self.requests[slot].held, total, 0) {
+                return true;
             }
         }
-        true
+        false
     }
 
     /// Puts the most recently admitted request back at the head of the queue without its blocks.
@@ -103,7 +103,7 @@ impl Scheduler {
             let request = &mut self.requests[slot];
             request.prefill_tokens = request.known;
             round.prefilled |= request.known > 1;
-            self.give(slot, tokens, round, plan);
+            round.give(request, slot, tokens, plan);
         }
         if !round.defer {
             self.cadence.admitted(!self.waiting.is_empty());
@@ -132,21 +132,30 @@ impl Scheduler {
         }
         self.pool.grow(&mut request.held, tokens, keep_free).then_some(tokens)
     }
+}
+
+impl Round {
+    /// Tokens that a running request gets if there are blocks for them.
+    #[inline]
+    fn share(&self, request: &Request) -> u32 {
+        if request.finishes_in_flight() || (self.defer && request.mid_prefill) {
+            return 0;
+        }
+        request.left_to_compute().min(self.chunk_cap).min(self.budget)
+    }
 
     /// Books `tokens` tokens of a request that holds blocks for them.
-    #[inline]
-    fn give(&mut self, slot: Slot, tokens: u32, round: &mut Round, plan: &mut StepPlan) {
-        round.budget -= tokens;
-        let request = &mut self.requests[slot];
+    #[expect(clippy::inline_always, reason = "the body of the walk over running requests")]
+    #[inline(always)]
+    fn give(&mut self, request: &mut Request, slot: Slot, tokens: u32, plan: &mut StepPlan) {
+        self.budget -= tokens;
         let context_tokens = request.computed;
         let prefilling = context_tokens < request.prefill_tokens;
         request.computed += tokens;
         request.in_flight += tokens;
         request.mid_prefill = request.left_to_compute() > 0;
         let samples = !request.mid_prefill;
-        if samples && self.rules.asynchronous {
-            request.placeholders += 1;
-        }
+        request.placeholders += u32::from(samples && self.asynchronous);
         let prefill = prefilling && (tokens > 1 || context_tokens == 0);
         plan.push(Scheduled { slot, id: request.id, tokens, context_tokens, prefill, samples }, prefilling);
     }

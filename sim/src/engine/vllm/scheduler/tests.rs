@@ -135,6 +135,56 @@ fn the_last_admitted_request_is_preempted_and_recomputed_with_its_output() {
 }
 
 #[test]
+fn as_many_are_preempted_as_one_request_needs_blocks() {
+    let options = SchedulerOptions {
+        max_num_batched_tokens: 8,
+        max_model_len: 8,
+        block_size: 1,
+        long_prefill_token_threshold: 4,
+        scheduler_reserve_full_isl: false,
+        ..sync_options()
+    };
+    let requests = [request(0, 7, 1), request(1, 1, 4), request(2, 1, 4), request(3, 1, 4)];
+    let mut scheduler = scheduler(&options, 9, &requests);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 4), (1, 1), (2, 1), (3, 1)]);
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 3)]);
+    let preempted: Vec<u32> = plan.preempted.iter().map(|preempted| preempted.id.0).collect();
+    assert_eq!(preempted, [3, 2, 1], "two for the first request's blocks, the last one for want of its own");
+    assert_eq!((scheduler.preemptions(), scheduler.waiting(), scheduler.free_blocks()), (3, 3, 1));
+}
+
+#[test]
+fn a_resumed_request_is_prefilling_until_its_output_is_recomputed() {
+    let options = SchedulerOptions { max_model_len: 8, block_size: 1, max_num_batched_tokens: 4, ..sync_options() };
+    let mut scheduler = scheduler(&options, 9, &[request(0, 2, 4), request(1, 2, 4)]);
+    let mut plan = next(&mut scheduler);
+    while pairs(&plan) != [(1, 4)] {
+        output(&mut scheduler, &plan);
+        plan = next(&mut scheduler);
+    }
+    assert!(plan.shape.prefilling && plan.sampled == 0, "two prompt tokens and the first two of three output tokens");
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((plan.entries[0].context_tokens, plan.entries[0].tokens, plan.sampled), (4, 1, 1));
+    assert!(plan.shape.prefilling && plan.prefills.is_empty());
+}
+
+#[test]
+fn deferred_prefills_let_single_token_prompts_pass() {
+    let options = SchedulerOptions { prefill_schedule_interval: 5, ..sync_options() };
+    let mut scheduler = scheduler(&options, AMPLE, &[request(0, 4, 9)]);
+    let plan = next(&mut scheduler);
+    output(&mut scheduler, &plan);
+    for (id, prompt) in [(1, 1), (2, 2), (3, 1)] {
+        scheduler.add(request(id, prompt, 9));
+    }
+    assert_eq!(pairs(&next(&mut scheduler)), [(0, 1), (1, 1)], "the head of the queue holds up the one behind it");
+}
+
+#[test]
 fn a_preempted_request_can_finish_on_output_that_was_in_flight() {
     let options = SchedulerOptions { max_model_len: 8, block_size: 1, ..SchedulerOptions::default() };
     let mut scheduler = scheduler(&options, 9, &[request(0, 3, 5), request(1, 3, 2)]);
@@ -335,6 +385,10 @@ impl Ledger {
         slots.sort_unstable();
         slots.dedup();
         prop_assert_eq!(slots.len(), live().count(), "nobody is in two places");
+        for &slot in live() {
+            let request = &scheduler.requests[slot];
+            prop_assert_eq!(request.held.blocks(), scheduler.pool.blocks_for(request.computed));
+        }
         let held: u32 = live().map(|&slot| scheduler.requests[slot].held.blocks()).sum();
         prop_assert_eq!(held + scheduler.free_blocks(), scheduler.usable_blocks());
         Ok(())
