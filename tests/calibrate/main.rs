@@ -15,14 +15,14 @@ fn text(bytes: &[u8]) -> &str {
 fn list_names_every_builtin_with_its_origins() {
     let output = calibrate(&["list"]);
     assert_eq!(output.status.code(), Some(0));
-    insta::assert_snapshot!(text(&output.stdout), @"");
+    insta::assert_snapshot!(text(&output.stdout));
 }
 
 #[test]
 fn show_says_where_each_group_comes_from() {
     let output = calibrate(&["show", "a100-llama-3-8b"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
-    insta::assert_snapshot!(text(&output.stdout), @"");
+    insta::assert_snapshot!(text(&output.stdout));
 }
 
 #[test]
@@ -45,14 +45,18 @@ fn a_bad_file_is_shown_with_its_faulty_line() {
         Command::new(env!("CARGO_BIN_EXE_calibrate")).current_dir(&folder).args(["check", "bad.toml"]).output();
     let output = output.expect("the binary was built");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), ""));
-    insta::assert_snapshot!(text(&output.stderr), @"");
+    insta::assert_snapshot!(text(&output.stderr));
 }
 
 #[test]
 fn unknown_names_and_missing_files_are_bad_input() {
     let unknown = calibrate(&["show", "a100"]);
     assert_eq!(unknown.status.code(), Some(3));
-    insta::assert_snapshot!(text(&unknown.stderr), @"");
+    insta::assert_snapshot!(text(&unknown.stderr), @r"
+    × no built-in profile is called `a100`
+    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-
+          llama-2-7b, h200-llama-3.1-8b, rtx4090-llama-3.1-8b
+    ");
     let missing = calibrate(&["check", "no/such/file.toml"]);
     assert_eq!(missing.status.code(), Some(3));
     assert!(text(&missing.stderr).contains("cannot read the profile no/such/file.toml"), "{missing:?}");
@@ -62,7 +66,10 @@ fn unknown_names_and_missing_files_are_bad_input() {
 fn measuring_is_refused_not_made_up() {
     let output = calibrate(&["--device", "0"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), ""));
-    insta::assert_snapshot!(text(&output.stderr), @"");
+    insta::assert_snapshot!(text(&output.stderr), @r"
+    error: this build cannot measure device 0 yet: it holds no GPU code
+      help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)
+    ");
 }
 
 #[test]

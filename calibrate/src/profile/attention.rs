@@ -103,3 +103,90 @@ fn either(a: Option<Outside>, b: Option<Outside>) -> Option<Outside> {
         (Some(Outside::Below), Some(Outside::Below)) => Some(Outside::Below),
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "knots and edge values are returned as they are")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn axis(knots: &[f64]) -> Axis {
+        Axis::new(knots.to_vec()).unwrap()
+    }
+
+    fn grid() -> Grid {
+        Grid { x: axis(&[1.0, 4.0]), y: axis(&[0.0, 10.0, 30.0]), values: vec![1.0, 2.0, 4.0, 7.0, 9.0, 14.0] }
+    }
+
+    #[test]
+    fn grids_are_exact_at_knots_and_bilinear_between() {
+        let grid = grid();
+        assert_eq!(grid.at(1.0, 30.0), Reading::inside(4.0));
+        assert_eq!(grid.at(4.0, 0.0), Reading::inside(7.0));
+        // Half way along both sides of the first cell: the mean of 1, 2, 7 and 9.
+        assert_eq!(grid.at(2.5, 5.0), Reading::inside(4.75));
+    }
+
+    #[test]
+    fn grids_flag_either_side_and_above_wins() {
+        let grid = grid();
+        let outside = |x, y| grid.at(x, y).outside;
+        assert_eq!(outside(0.5, 10.0), Some(Outside::Below));
+        assert_eq!(outside(2.0, 31.0), Some(Outside::Above));
+        assert_eq!(outside(0.5, 31.0), Some(Outside::Above));
+        assert_eq!(outside(5.0, -1.0), Some(Outside::Above));
+        assert_eq!(outside(4.0, 30.0), None);
+        // Beyond 30 at x = 1: 4 + (40 - 30) * (4 - 2) / (30 - 10).
+        assert_eq!(grid.at(1.0, 40.0).value, 5.0);
+    }
+
+    #[test]
+    fn constants_are_never_outside() {
+        assert_eq!(Surface::Constant(0.0).at(1e9, 1e9), Reading::inside(0.0));
+    }
+
+    /// A cost that is linear in each quantity: multilinear interpolation gives it back everywhere.
+    fn product(at: [f64; 4]) -> f64 {
+        (1.0 + at[0]) * (2.0 + at[1]) * (3.0 + at[2]) * (4.0 + at[3])
+    }
+
+    fn mixed() -> Mixed {
+        let axes = [axis(&[1.0, 16.0, 64.0]), axis(&[0.0, 8.0]), axis(&[1.0, 2.0, 4.0, 8.0]), axis(&[0.0, 5.0, 50.0])];
+        let mut values = Vec::new();
+        for &a in axes[0].knots() {
+            for &b in axes[1].knots() {
+                for &c in axes[2].knots() {
+                    values.extend(axes[3].knots().iter().map(|&d| product([a, b, c, d])));
+                }
+            }
+        }
+        Mixed { axes, values }
+    }
+
+    #[test]
+    fn mixed_tables_are_exact_at_knots() {
+        assert_eq!(mixed().at(16.0, 8.0, 4.0, 50.0), Reading::inside(product([16.0, 8.0, 4.0, 50.0])));
+        assert_eq!(mixed().at(1.0, 0.0, 1.0, 0.0), Reading::inside(product([1.0, 0.0, 1.0, 0.0])));
+    }
+
+    #[test]
+    fn mixed_tables_flag_every_quantity() {
+        assert_eq!(mixed().at(65.0, 8.0, 4.0, 50.0).outside, Some(Outside::Above));
+        assert_eq!(mixed().at(16.0, 9.0, 4.0, 50.0).outside, Some(Outside::Above));
+        assert_eq!(mixed().at(16.0, 8.0, 0.5, 50.0).outside, Some(Outside::Below));
+        assert_eq!(mixed().at(16.0, 8.0, 4.0, 51.0).outside, Some(Outside::Above));
+    }
+
+    proptest! {
+        #[test]
+        fn mixed_tables_give_a_multilinear_cost_back(
+            a in 1.0..64.0, b in 0.0..8.0, c in 1.0..8.0, d in 0.0..50.0,
+        ) {
+            let reading = mixed().at(a, b, c, d);
+            let expected = product([a, b, c, d]);
+            prop_assert_eq!(reading.outside, None);
+            prop_assert!((reading.value / expected - 1.0).abs() < 1e-12, "{} for {expected}", reading.value);
+        }
+    }
+}

@@ -179,3 +179,113 @@ impl Axis {
         Place { low, high, share, outside }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(points: &[(f64, f64)]) -> Table {
+        let (x, y): (Vec<_>, Vec<_>) = points.iter().copied().unzip();
+        Table { axis: Axis::new(x).unwrap(), y, measured_to: None }
+    }
+
+    #[test]
+    fn a_staircase_is_linear_between_its_knots() {
+        let stairs = table(&[(64.0, 9696.0), (72.0, 11360.0), (128.0, 12240.0), (136.0, 17584.0)]);
+        assert_eq!(stairs.at(64.0), Reading::inside(9696.0));
+        assert_eq!(stairs.at(136.0), Reading::inside(17584.0));
+        assert_eq!(stairs.at(68.0), Reading::inside(10528.0));
+        assert_eq!(stairs.at(132.0), Reading::inside(14912.0));
+    }
+
+    #[test]
+    fn below_the_table_its_first_cost_stands_in_flagged() {
+        let reading = table(&[(8.0, 40.0), (16.0, 80.0)]).at(1.0);
+        assert_eq!(reading, Reading { value: 40.0, outside: Some(Outside::Below), extended: false });
+    }
+
+    #[test]
+    fn above_the_table_the_slope_of_its_upper_half_goes_on_flagged() {
+        // The last segment is flat; from 50 to 100 the cost rises by 50.
+        let rising = table(&[(1.0, 10.0), (50.0, 50.0), (90.0, 100.0), (100.0, 100.0)]);
+        let reading = rising.at(150.0);
+        assert_eq!(reading, Reading { value: 150.0, outside: Some(Outside::Above), extended: false });
+    }
+
+    #[test]
+    fn above_a_falling_table_the_last_cost_stays() {
+        let falling = table(&[(136.0, 18.0), (192.0, 16.0)]);
+        assert_eq!(falling.at(1e6), Reading { value: 16.0, outside: Some(Outside::Above), extended: false });
+    }
+
+    #[test]
+    fn derived_knots_behind_measured_ones_are_told_apart() {
+        let table = Table { measured_to: Some(2.0), ..table(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]) };
+        assert_eq!([1.0, 2.0, 2.5, 3.0, 9.0].map(|x| table.at(x).extended), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn lines_are_flagged_outside_their_range() {
+        let line = Curve::Line(Line { x0: 8.0, y0: 4000.0, slope: 240.0, valid: [1.0, 512.0] });
+        assert_eq!(line.at(1.0), Reading::inside(2320.0));
+        assert_eq!(line.at(8.0), Reading::inside(4000.0));
+        assert_eq!(line.at(0.0), Reading { value: 2320.0, outside: Some(Outside::Below), extended: false });
+        assert_eq!(line.at(513.0), Reading { value: 125_200.0, outside: Some(Outside::Above), extended: false });
+    }
+
+    #[test]
+    fn axes_need_two_rising_finite_knots() {
+        assert_eq!(Axis::new(vec![1.0]), None);
+        assert_eq!(Axis::new(vec![1.0, 1.0]), None);
+        assert_eq!(Axis::new(vec![2.0, 1.0]), None);
+        assert_eq!(Axis::new(vec![1.0, f64::NAN]), None);
+        assert_eq!(Axis::new(vec![1.0, f64::INFINITY]), None);
+    }
+
+    /// Two to thirty knots with gaps of 1 to 100 and costs of 1 to 10,000.
+    fn tables() -> impl Strategy<Value = Table> {
+        prop::collection::vec((1_u32..100, 1_u32..10_000), 2..30).prop_map(|steps| {
+            let mut x = 0.0;
+            let points = steps.into_iter().map(|(gap, cost)| {
+                x += f64::from(gap);
+                (x, f64::from(cost))
+            });
+            table(&points.collect::<Vec<_>>())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn knots_are_exact(table in tables()) {
+            for (x, y) in table.x().iter().zip(table.y()) {
+                prop_assert_eq!(table.at(*x), Reading::inside(*y));
+            }
+        }
+
+        #[test]
+        fn between_neighbours_costs_are_monotone_and_within(table in tables(), shares in (0.0..1.0, 0.0..1.0)) {
+            let (a, b) = if shares.0 <= shares.1 { shares } else { (shares.1, shares.0) };
+            for (x, y) in table.x().windows(2).zip(table.y().windows(2)) {
+                let at = |share: f64| table.at(x[0] + share * (x[1] - x[0]));
+                let (first, second) = (at(a), at(b));
+                prop_assert_eq!((first.outside, second.outside), (None, None));
+                let (low, high) = (y[0].min(y[1]) - 1e-9, y[0].max(y[1]) + 1e-9);
+                prop_assert!((low..=high).contains(&first.value) && (low..=high).contains(&second.value));
+                let rises = (second.value - first.value) * (y[1] - y[0]);
+                prop_assert!(rises >= -1e-6, "{} then {} towards {:?}", first.value, second.value, y);
+            }
+        }
+
+        #[test]
+        fn outside_is_always_flagged_and_never_cheaper(table in tables(), distance in 0.001..1e6) {
+            let (x, y) = (table.x(), table.y());
+            let below = table.at(x[0] - distance);
+            prop_assert_eq!((below.value, below.outside), (y[0], Some(Outside::Below)));
+            let above = table.at(x[x.len() - 1] + distance);
+            prop_assert_eq!(above.outside, Some(Outside::Above));
+            prop_assert!(above.value >= y[y.len() - 1]);
+        }
+    }
+}

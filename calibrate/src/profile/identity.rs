@@ -89,3 +89,50 @@ impl Profile {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kernels::geometry::ModelShape;
+
+    use super::*;
+
+    #[test]
+    fn nothing_said_is_nothing_compared() {
+        let profile = Profile::builtin("rtx4090-llama-3.1-8b").unwrap();
+        assert!(profile.mismatches(&Expected::default()).is_empty());
+        let same = Expected {
+            device: Some("nvidia geforce rtx 4090".into()),
+            driver: Some("any: the profile states none".into()),
+            engine: Some("vllm".into()),
+            engine_version: Some("0.19.0".into()),
+            model: ModelGeometry::preset("llama-3.1-8b"),
+            ..Expected::default()
+        };
+        assert!(profile.mismatches(&same).is_empty());
+    }
+
+    #[test]
+    fn each_difference_is_one_warning() {
+        let profile = Profile::builtin("rtx4090-llama-3.1-8b").unwrap();
+        let mut shape = ModelShape::clone(&profile.identity.model);
+        shape.layers = 16;
+        shape.kv_bits = 8;
+        let expected = Expected {
+            device: Some("NVIDIA L4".into()),
+            engine_version: Some("0.33.0".into()),
+            model: Some(ModelGeometry::new(shape).unwrap()),
+            ..Expected::default()
+        };
+        assert_eq!(
+            profile.mismatches(&expected),
+            [
+                "profile rtx4090-llama-3.1-8b: device is NVIDIA GeForce RTX 4090, the scenario says NVIDIA L4",
+                "profile rtx4090-llama-3.1-8b: engine version is 0.19.0, the scenario says 0.33.0",
+                "profile rtx4090-llama-3.1-8b: its costs are those of meta-llama/Llama-3.1-8B with layers = 32, the \
+                 scenario says 16",
+                "profile rtx4090-llama-3.1-8b: its costs are those of meta-llama/Llama-3.1-8B with kv_bits = 16, the \
+                 scenario says 8",
+            ]
+        );
+    }
+}

@@ -9,8 +9,8 @@ use super::{Attention, Curve, Group};
 pub struct Machine {
     /// Device memory.
     pub memory: Group<Memory>,
-    /// Rows run -> microseconds: all non-attention operations of all layers, embedding and final norm included, the LM
-    /// head and sampler not.
+    /// Rows run -> microseconds: all non-attention operations of all layers. Embedding and final norm belong here where
+    /// the source has them (they are about 0.1 % of a step); LM head and sampler do not.
     pub dense: Group<Curve>,
     /// Sequences sampled -> microseconds: LM head and sampler.
     pub head: Group<Curve>,

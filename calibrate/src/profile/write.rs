@@ -223,3 +223,42 @@ impl Text {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::profile::Axis;
+
+    /// Rising knots and as many costs, any floats that a profile may hold.
+    fn tables() -> impl Strategy<Value = Table> {
+        prop::collection::btree_map(0_u32..1_000_000, 1e-6..1e9, 2..40).prop_map(|points| {
+            let x: Vec<_> = points.keys().map(|&x| f64::from(x) / 8.0).collect();
+            Table { measured_to: Some(x[0]), axis: Axis::new(x).unwrap(), y: points.into_values().collect() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_profile_reads_back_as_it_was(dense in tables(), head in tables(), us in 1e-6..1e9, source in "\\PC{1,40}") {
+            let mut profile = Profile::builtin("textbook").unwrap();
+            profile.machine.dense.figures = Curve::Table(dense);
+            profile.machine.head.figures = Curve::Table(head);
+            profile.machine.launch.figures.launch_us = us;
+            profile.machine.launch.provenance.source = format!("x{source}x");
+            let text = profile.to_toml();
+            let back = Profile::from_toml(&text, "memory").unwrap();
+            prop_assert_eq!(&back, &profile);
+            prop_assert_eq!(back.to_toml(), text);
+        }
+    }
+
+    #[test]
+    fn long_arrays_break_into_lines_and_short_ones_do_not() {
+        let mut text = Text::default();
+        text.array("rows", &[1.0, 2.5], 2);
+        text.array("us", &[1.0, 2.0, 3.0], 2);
+        assert_eq!(text.0, "rows = [1, 2.5]\nus = [\n  1, 2,\n  3,\n]\n");
+    }
+}
