@@ -1,8 +1,9 @@
 //! What most commands start from: a scenario, its profile, and its candidates made ready.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
-use calibrate::profile::{BUILTIN, Profile, ProfileError};
+use calibrate::profile::{Profile, ProfileError};
 
 use super::failure::Failure;
 use crate::scenario::{Candidate, ProfileSource, Scenario};
@@ -80,18 +81,7 @@ impl Inputs {
 /// # Errors
 /// If there is no such profile, or it cannot be used.
 pub(super) fn named_profile(given: &str) -> Result<(Profile, String), ProfileError> {
-    let profile = if BUILTIN.contains(&given) || !looks_like_a_path(given) {
-        Profile::builtin(given)?
-    } else {
-        Profile::load(&PathBuf::from(given))?
-    };
-    Ok((profile, given.to_owned()))
-}
-
-/// A name that is not built in is a path if it has a folder or an ending, or if such a file exists.
-fn looks_like_a_path(given: &str) -> bool {
-    let path = Path::new(given);
-    path.components().count() > 1 || path.extension().is_some_and(|ending| ending == "toml") || path.exists()
+    Ok((Profile::open(OsStr::new(given))?, given.to_owned()))
 }
 
 fn scenario_profile(scenario: &Scenario) -> Result<(Profile, String), Failure> {

@@ -1,6 +1,7 @@
 //! Warnings that need no run: the scenario, the profile, the ladders.
 
 use calibrate::profile::{Expected, Kind, Profile};
+use kernels::geometry::ModelGeometry;
 use reports::Warning;
 
 use crate::engine::shape::RuntimeMode;
@@ -13,11 +14,6 @@ use crate::server::Setup;
 pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> Vec<Warning> {
     let mut warnings: Vec<Warning> =
         scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect();
-    warnings.push(Warning::general(
-        "prefix_cache_off",
-        "vLLM has the prefix cache on by default; it is not simulated yet and is off here, so shared prefixes and \
-         preempted requests are computed in full",
-    ));
     warnings.extend(about_profile(scenario, profile));
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
@@ -36,6 +32,7 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
     let expected = Expected {
         engine: Some("vllm".to_owned()),
         engine_version: Some(scenario.server.version.to_string()),
+        model: scenario.model.as_ref().and_then(|model| ModelGeometry::preset(&model.name)),
         ..Expected::default()
     };
     let mut warnings: Vec<Warning> = profile
@@ -43,6 +40,15 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
         .into_iter()
         .map(|message| Warning::general("profile_mismatch", message))
         .collect();
+    if let Some(model) = scenario.model.as_ref().filter(|model| ModelGeometry::preset(&model.name).is_none()) {
+        warnings.push(Warning::general(
+            "profile_mismatch",
+            format!(
+                "the scenario serves {}, whose geometry is not known here: all costs are those of {}",
+                model.name, profile.identity.model_name
+            ),
+        ));
+    }
     if profile.groups().iter().any(|(_, provenance)| provenance.kind == Kind::Double) {
         warnings.push(Warning::general(
             "profile_double",
