@@ -469,7 +469,7 @@ mod tests {
     fn refused(text: &str, from: &str, to: &str) -> (String, String) {
         assert!(text.contains(from), "{from:?} is not in the profile");
         let error = Profile::from_toml(&text.replacen(from, to, 1), "mine.toml").unwrap_err();
-        (error.to_string(), error.help())
+        (error.to_string(), error.advice())
     }
 
     fn message(text: &str, from: &str, to: &str) -> String {
@@ -643,7 +643,7 @@ mod tests {
         let fault = error.fault().unwrap();
         assert_eq!(&fault.text()[fault.span()], "-1");
         assert_eq!((fault.origin(), fault.line_column()), ("mine.toml", (54, 13)));
-        assert_eq!((fault.key(), fault.help()), ("machine.launch.launch_us", error.help().as_str()));
+        assert_eq!((fault.key(), fault.help()), ("machine.launch.launch_us", error.advice().as_str()));
         assert!(fault.problem().starts_with("-1: expected microseconds"));
     }
 

@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(Profile::open(OsStr::new("textbook")).unwrap().name, "textbook");
         let unknown = Profile::open(OsStr::new("a100")).unwrap_err();
         assert_eq!(unknown.to_string(), "no built-in profile is called `a100`");
-        assert_eq!(unknown.help(), format!("use one of {}", BUILTIN.join(", ")));
+        assert_eq!(unknown.advice(), format!("use one of {}", BUILTIN.join(", ")));
         let missing = Profile::open(OsStr::new("a100.toml")).unwrap_err();
         assert!(missing.to_string().starts_with("cannot read the profile a100.toml: "), "{missing}");
     }
