@@ -1,11 +1,13 @@
-//! Where the costs came from, one line a group.
+//! Where the costs came from, one line a group; the whole of it is in the JSON.
 
 use std::io::{self, Write};
 
 use super::grid::{Align, Grid};
-use super::number::UNDEFINED;
 use super::prose::paragraph;
 use crate::ProfileReport;
+
+/// Columns for the source of a group and its licence.
+const FROM_WIDTH: usize = 78;
 
 /// Writes the profile's name and the provenance of each group used.
 pub(super) fn provenance(profile: &ProfileReport, sink: &mut impl Write) -> io::Result<()> {
@@ -19,14 +21,36 @@ pub(super) fn provenance(profile: &ProfileReport, sink: &mut impl Write) -> io::
     if profile.groups.is_empty() {
         return Ok(());
     }
-    let columns = [("group", Align::Left), ("kind", Align::Left), ("valid", Align::Left), ("from", Align::Left)];
-    let mut grid = Grid::new(&columns).wrap(2, 26).wrap(3, 52);
+    let columns = [("group", Align::Left), ("kind", Align::Left), ("from", Align::Left)];
+    let mut grid = Grid::new(&columns);
     for group in &profile.groups {
-        let licence = group.licence.iter().map(|licence| format!(" ({licence})"));
-        let method = group.method.iter().map(|method| format!(": {method}"));
-        let from: String = std::iter::once(group.source.clone()).chain(licence).chain(method).collect();
-        let valid = group.valid_range.clone().unwrap_or_else(|| UNDEFINED.to_owned());
-        grid.row([group.group.clone(), group.kind.to_string(), valid, from]);
+        let licence = group.licence.as_ref().map(|licence| format!(" ({licence})")).unwrap_or_default();
+        let from = cut(&group.source, FROM_WIDTH.saturating_sub(licence.chars().count()));
+        grid.row([group.group.clone(), group.kind.to_string(), from + &licence]);
     }
-    grid.write(sink)
+    grid.write(sink)?;
+    let line = format!("Valid ranges, methods and whole sources: `calibrate show {}`, or --format json.", profile.name);
+    paragraph(sink, &line, "", "  ")
+}
+
+/// The text in one line of at most `width` characters.
+fn cut(text: &str, width: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= width {
+        return line;
+    }
+    let head: String = line.chars().take(width.saturating_sub(1)).collect();
+    head.trim_end().to_owned() + "\u{2026}"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_long_source_is_cut_to_one_line() {
+        assert_eq!(cut("one two three", 13), "one two three");
+        assert_eq!(cut("one two three", 9), "one two\u{2026}");
+        assert_eq!(cut("one   two", 30), "one two");
+    }
 }

@@ -10,6 +10,9 @@ use crate::{CandidateReport, Figure, RungReport, Scale};
 /// Rungs shown per candidate.
 const SHOWN: usize = 6;
 
+/// Spans of neighbouring rungs named per candidate; the JSON has every rung.
+const SPANS_SHOWN: usize = 6;
+
 /// Writes the rungs of all candidates that captured any.
 pub(super) fn rungs(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<()> {
     if candidates.iter().all(|candidate| candidate.rungs.is_empty()) {
@@ -91,7 +94,7 @@ fn mean(figure: &Figure) -> f64 {
     figure.mean().unwrap_or(0.0)
 }
 
-/// Chosen rungs as spans of neighbours in the ladder: `FULL 304 to 512 (14), PIECEWISE 24`.
+/// Chosen rungs as spans of neighbours in the ladder, the widest of them by name: `FULL 304 to 512 (14), PIECEWISE 24`.
 fn spans(chosen: &[&RungReport], ladder: &[RungReport]) -> String {
     let mut spans: Vec<(&RungReport, &RungReport, usize)> = Vec::new();
     let mut previous_chosen = false;
@@ -108,12 +111,29 @@ fn spans(chosen: &[&RungReport], ladder: &[RungReport]) -> String {
         }
         previous_chosen = is_chosen;
     }
-    let words: Vec<String> = spans
+    let least_shown = {
+        let mut counts: Vec<usize> = spans.iter().map(|(_, _, count)| *count).collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts.get(SPANS_SHOWN - 1).copied().unwrap_or(0)
+    };
+    // Ties are cut in ladder order.
+    let (mut shown, mut left_out) = (Vec::new(), 0);
+    for span in spans {
+        if span.2 >= least_shown && shown.len() < SPANS_SHOWN {
+            shown.push(span);
+        } else {
+            left_out += span.2;
+        }
+    }
+    let mut words: Vec<String> = shown
         .into_iter()
         .map(|(first, last, count)| match count {
             1 => format!("{} {}", first.mode, first.size),
             _ => format!("{} {} to {} ({count})", first.mode, first.size, last.size),
         })
         .collect();
+    if left_out > 0 {
+        words.push(format!("{left_out} more"));
+    }
     words.join(", ")
 }
