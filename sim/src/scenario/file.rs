@@ -8,7 +8,7 @@ use super::Command;
 use crate::engine::vllm::options::{
     AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, SplittingOps, Version,
 };
-use crate::traffic::{BadRows, TimeUnit, Unsorted};
+use crate::traffic::{BadRows, Unsorted};
 
 /// A whole number, checked later so that the message can say which range was expected.
 pub(super) type Whole = Spanned<i64>;
@@ -279,7 +279,7 @@ pub(super) struct TraceFile {
     pub(super) file: Spanned<String>,
     pub(super) format: Option<Spanned<TraceFormatFile>>,
     pub(super) columns: Option<ColumnsFile>,
-    pub(super) time_unit: Option<Spanned<TimeUnit>>,
+    pub(super) time_unit: Option<Spanned<TimeUnitFile>>,
     pub(super) rate_multiplier: Option<Real>,
     pub(super) limit: Option<Whole>,
     pub(super) unsorted: Option<Spanned<Unsorted>>,
@@ -294,6 +294,18 @@ pub(super) enum TraceFormatFile {
     Azure,
     Vidur,
     Mooncake,
+}
+
+/// Unit of the times of a trace with named columns.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TimeUnitFile {
+    S,
+    Ms,
+    Us,
+    Ns,
+    /// A date and time of day.
+    Date,
 }
 
 #[derive(Deserialize)]
