@@ -35,6 +35,9 @@ pub(super) fn vllm(
     refuse_what_the_engine_refuses(check, &file, span, &scheduler)?;
     let kv = kv(check, &file, &scheduler)?;
     let (machine_graphs, unsimulated) = machine_graphs(check, &file)?;
+    if let Some(written) = file.max_loras.as_ref().filter(|_| has_requests) {
+        check.warn(&written.span(), "requests carry no adapters here: every step runs without one");
+    }
     let options = file.take_graphs();
     let graphs = graphs::overlay(check, machine_graphs, &options, version, scheduler.max_num_batched_tokens)?;
     Ok((VllmOptions { version, runner: file.runner.unwrap_or(Runner::V2), scheduler, kv, graphs }, unsimulated))

@@ -292,3 +292,24 @@ fn a_trace_with_named_columns() {
     let expected = |ns, prompt_tokens, output_tokens| Request { arrival: SimTime(ns), prompt_tokens, output_tokens };
     assert_eq!(requests, [expected(0, 5, 6), expected(1_250_000_000, 7, 8)]);
 }
+
+#[test]
+fn what_is_known_to_ladders_only_is_not_simulated() {
+    for option in [
+        "num_speculative_tokens = 3",
+        "dynamic_sd_schedule = [[1, 8, 3], [9, 256, 1]]",
+        "varlen_decode = true",
+        "ubatch = { num_ubatches = 2, decode_threshold = 32, prefill_threshold = 512 }",
+        "data_parallel_size = 2",
+    ] {
+        let accepted = parse(&scenario(option, "")).expect("ladders can be computed");
+        let fault = accepted.simulable().expect_err("not simulated").to_string();
+        assert!(fault.ends_with("not simulated yet"), "{fault}");
+    }
+    assert!(
+        parse(&scenario("num_speculative_tokens = 0\ndata_parallel_size = 1", ""))
+            .expect("accepted")
+            .simulable()
+            .is_ok()
+    );
+}
