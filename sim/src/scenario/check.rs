@@ -47,19 +47,13 @@ impl<'text> Check<'text> {
 
     /// An error of the TOML reader, in our words.
     pub(super) fn reject_form(&self, error: &toml::de::Error) -> ScenarioError {
-        let mut message = error.message().to_owned();
-        for (theirs, ours) in [
-            ("expected i64", "expected a whole number"),
-            ("expected f64", "expected a number"),
-            ("expected a sequence", "expected a list"),
-            ("expected a map", "expected a table"),
-            ("floating point", "number"),
-            ("invalid type: ", "wrong type: "),
-            ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),
-        ] {
-            message = message.replace(theirs, ours);
+        let span = error.span().unwrap_or(0..0);
+        let (message, mut help) = plain_words(error.message());
+        let table = path_to(self.document.get_ref(), &span).unwrap_or_default();
+        if table.starts_with("candidate.") && help.starts_with("the keys here") {
+            help.push_str("; what else describes the server belongs under [server.vllm]");
         }
-        self.reject(&error.span().unwrap_or(0..0), message, "")
+        self.reject(&span, message, help)
     }
 
     /// Notes something that is accepted but likely to surprise.
@@ -75,7 +69,8 @@ impl<'text> Check<'text> {
             Ok(number) if (min..=max).contains(&number) => Ok(number),
             _ => {
                 let problem = format!("expected a whole number from {min} to {max}, found {}", value.get_ref());
-                Err(self.reject(&value.span(), problem, ""))
+                let help = range_help(*value.get_ref() as f64, min as f64);
+                Err(self.reject(&value.span(), problem, help))
             }
         }
     }
@@ -97,7 +92,7 @@ impl<'text> Check<'text> {
             return Ok(number);
         }
         let problem = format!("expected a number from {min} to {max}, found {number}");
-        Err(self.reject(&value.span(), problem, ""))
+        Err(self.reject(&value.span(), problem, range_help(number, min)))
     }
 
     /// A span of time above zero.
@@ -144,8 +139,79 @@ impl<'text> Check<'text> {
         } else {
             return Ok(text.clone());
         };
-        Err(self.reject(&value.span(), problem, ""))
+        Err(self.reject(&value.span(), problem, "write a short, printable name"))
     }
+}
+
+/// What to do about a number outside its range.
+pub(super) fn range_help(number: f64, min: f64) -> String {
+    if number.is_nan() {
+        "write a plain number".to_owned()
+    } else if number < min {
+        format!("write {min} or more")
+    } else {
+        "nothing real comes near this: check the digits and the unit".to_owned()
+    }
+}
+
+/// The TOML reader's message and what to do about it.
+fn plain_words(message: &str) -> (String, String) {
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if let (true, [unknown, known @ ..]) = (message.starts_with("unknown field"), &names[..]) {
+        let help = match closest(unknown, known) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("the keys here are: {}", known.join(", ")),
+        };
+        return (format!("unknown key `{unknown}`"), help);
+    }
+    let mut plain = message.to_owned();
+    for (theirs, ours) in [
+        ("expected i64", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+        ("expected a map", "expected a table"),
+        ("floating point", "number"),
+        (" as i128", ""),
+        (" as u128", ""),
+        ("invalid type: ", "wrong type: "),
+        ("unknown variant", "unknown choice"),
+        ("missing field", "missing key"),
+        ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),
+    ] {
+        plain = plain.replace(theirs, ours);
+    }
+    let help = match &names[..] {
+        [unknown, known @ ..] if message.starts_with("unknown variant") => {
+            closest(unknown, known).map(|name| format!("did you mean `{name}`?")).unwrap_or_default()
+        }
+        [missing] if message.starts_with("missing field") => format!("add `{missing}`"),
+        _ if message.starts_with("wanted exactly 1") => "keep one of them".to_owned(),
+        _ => String::new(),
+    };
+    (plain, help)
+}
+
+/// The name that a misspelt one was probably meant to be.
+fn closest<'name>(misspelt: &str, names: &[&'name str]) -> Option<&'name str> {
+    let mut ranked: Vec<_> = names.iter().map(|name| (edit_distance(misspelt, name), *name)).collect();
+    ranked.sort_unstable();
+    let (distance, name) = *ranked.first()?;
+    let is_alone = ranked.get(1).is_none_or(|next| next.0 > distance);
+    (is_alone && distance * 3 <= misspelt.len().max(3)).then_some(name)
+}
+
+/// Letters to insert, drop or change between two names.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.bytes().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 /// The dotted key whose name or value holds `span`, as deep as it goes. Items of a list share its key.
@@ -166,4 +232,21 @@ fn path_to(table: &DeTable<'_>, span: &Span) -> Option<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_guessed_only_when_close() {
+        assert_eq!(
+            (edit_distance("kitten", "sitting"), edit_distance("", "abc"), edit_distance("ab", "ab")),
+            (3, 3, 0)
+        );
+        assert_eq!(closest("max_num_sequences", &["max_model_len", "max_num_seqs"]), Some("max_num_seqs"));
+        assert_eq!(closest("slos", &["slo", "schema"]), Some("slo"));
+        assert_eq!(closest("weibull", &["poisson", "gamma"]), None);
+        assert_eq!(closest("0.32.0", &["0.31.0", "0.33.0"]), None);
+    }
 }

@@ -5,16 +5,17 @@ use std::path::Path;
 
 use toml::Spanned;
 
-use super::check::Check;
+use super::check::{Check, range_help};
 use super::file::{
-    ArrivalsFile, HistogramRowFile, LengthsFile, LogNormalLengthFile, Real, StepFile, TraceFile, TraceFormatFile,
-    TrafficFile, UniformFile, Whole,
+    ArrivalsFile, HistogramRowFile, LengthsFile, LogNormalLengthFile, Real, StepFile, TimeUnitFile, TraceFile,
+    TraceFormatFile, TrafficFile, UniformFile, Whole,
 };
 use super::limits::{
     BURSTINESS, COUNT_MAX, HISTOGRAM_ROWS_MAX, RATE_MAX, RATE_MIN, RATE_MULTIPLIER_MAX, REQUEST_TOKENS_MAX,
     REQUESTS_MAX, SEQUENCES_MAX, SIGMA_MAX, SPAN_S_MAX,
 };
 use super::{ScenarioError, Span};
+use crate::engine::vllm::options::SchedulerOptions;
 use crate::traffic::{
     Arrivals, Clip, ColumnNames, LengthPair, Lengths, LogNormalLength, Spread, StepHistogram, StepRow, TimeUnit,
     TraceFormat, TraceReader, TraceSource, Traffic, TrafficError, TrafficKind, Wanted,
@@ -23,17 +24,18 @@ use crate::traffic::{
 /// The standard normal's 99th percentile.
 const Z99: f64 = 2.326_347_874_040_841;
 
-/// Checks `[traffic]` for a server whose longest request is `max_model_len` tokens.
+/// Checks `[traffic]` against what the server can take.
 pub(super) fn traffic(
     check: &mut Check<'_>,
     file: &TrafficFile,
     span: &Span,
-    max_model_len: u32,
+    server: &SchedulerOptions,
     base_dir: &Path,
 ) -> Result<Traffic, ScenarioError> {
     let seed = file.seed.as_ref().map(|seed| check.whole(seed, 0, i64::MAX as u64)).transpose()?.unwrap_or(0);
     let requests = file.requests.as_ref().map(|count| check.whole(count, 1, REQUESTS_MAX)).transpose()?;
     if let Some(histogram) = steps(check, file, base_dir)? {
+        warn_about_impossible_steps(check, &histogram, server, span);
         return Ok(Traffic { seed, requests: None, kind: TrafficKind::Steps(histogram) });
     }
     let Some(arrivals_file) = &file.arrivals else {
@@ -50,7 +52,7 @@ pub(super) fn traffic(
         return Ok(Traffic { seed, requests, kind: TrafficKind::Trace(source) });
     };
     let arrivals = arrivals(check, arrivals_file.get_ref(), base_dir)?;
-    let lengths = lengths(check, lengths_file, max_model_len, base_dir)?;
+    let lengths = lengths(check, lengths_file, server.max_model_len, base_dir)?;
     refuse_trace_played_twice(check, &arrivals, &lengths, &lengths_file.span())?;
     check_end(check, &arrivals, &lengths, requests, &arrivals_file.span(), span)?;
     Ok(Traffic { seed, requests, kind: TrafficKind::Synthetic { arrivals, lengths } })
@@ -139,8 +141,9 @@ fn rate(check: &Check<'_>, value: &Real) -> Result<f64, ScenarioError> {
     let problem = format!("expected {RATE_MIN} to {RATE_MAX} requests per second, found {number}");
     let help = if number == f64::INFINITY {
         "to send everything at once, use [traffic.arrivals.closed_loop] with concurrency as large as requests"
+            .to_owned()
     } else {
-        ""
+        range_help(number, RATE_MIN)
     };
     Err(check.reject(&value.span(), problem, help))
 }
@@ -256,8 +259,7 @@ fn log_normal(check: &Check<'_>, value: &Spanned<LogNormalLengthFile>) -> Result
     };
     if !(0.0..=SIGMA_MAX).contains(&sigma) {
         let problem = format!(
-            "no lognormal length has these figures: the logarithm's deviation would have to be {sigma:.3}, expected 0 \
-             to {SIGMA_MAX}"
+            "no lognormal length has these figures: the logarithm's deviation would be outside 0 to {SIGMA_MAX}"
         );
         return Err(check.reject(&value.span(), problem, "mean and p99 lie above p50, but not far above"));
     }
@@ -372,11 +374,18 @@ fn trace_format(check: &Check<'_>, file: &TraceFile) -> Result<Option<TraceForma
         return Err(check.reject(&format.span(), "this format has its own column names", help));
     }
     let name = |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.to_owned());
+    let time_unit = match file.time_unit.as_ref().map_or(TimeUnitFile::S, |unit| *unit.get_ref()) {
+        TimeUnitFile::S => Some(TimeUnit::Seconds),
+        TimeUnitFile::Ms => Some(TimeUnit::Milliseconds),
+        TimeUnitFile::Us => Some(TimeUnit::Microseconds),
+        TimeUnitFile::Ns => Some(TimeUnit::Nanoseconds),
+        TimeUnitFile::Date => None,
+    };
     Ok(Some(TraceFormat::Csv(ColumnNames {
         arrival: name(&columns.arrival, "arrival"),
         prompt: name(&columns.prompt, "prompt"),
         output: name(&columns.output, "output"),
-        time_unit: Some(file.time_unit.as_ref().map_or(TimeUnit::Seconds, |unit| *unit.get_ref())),
+        time_unit,
     })))
 }
 
@@ -432,4 +441,22 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
         let place = repeated.map_or_else(|| span.clone(), |row| rows[row].get_ref().tokens.span());
         check.reject(&place, "this shape has a row already", "add the counts up")
     })
+}
+
+fn warn_about_impossible_steps(
+    check: &mut Check<'_>,
+    histogram: &StepHistogram,
+    server: &SchedulerOptions,
+    span: &Span,
+) {
+    let SchedulerOptions { max_num_seqs, max_num_batched_tokens, .. } = *server;
+    let is_impossible = |row: &&StepRow| row.tokens > max_num_batched_tokens || row.requests > max_num_seqs;
+    if let Some(row) = histogram.rows.iter().find(is_impossible) {
+        let problem = format!(
+            "a step of {} tokens and {} requests is beyond max_num_batched_tokens ({max_num_batched_tokens}) or \
+             max_num_seqs ({max_num_seqs}): this server never runs it",
+            row.tokens, row.requests
+        );
+        check.warn(span, problem);
+    }
 }

@@ -8,7 +8,7 @@ use super::Command;
 use crate::engine::vllm::options::{
     AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, SplittingOps, Version,
 };
-use crate::traffic::{BadRows, TimeUnit, Unsorted};
+use crate::traffic::{BadRows, Unsorted};
 
 /// A whole number, checked later so that the message can say which range was expected.
 pub(super) type Whole = Spanned<i64>;
@@ -205,6 +205,7 @@ pub(super) struct PoissonFile {
 pub(super) struct GammaFile {
     pub(super) rate: Real,
     pub(super) burstiness: Real,
+    /// On by default, as in `vllm bench serve`: the last arrival falls on `requests / rate`.
     pub(super) rescale: Option<bool>,
 }
 
@@ -214,6 +215,7 @@ pub(super) struct OnOffFile {
     pub(super) on: Quantity,
     pub(super) off: Quantity,
     pub(super) rate_on: Real,
+    /// Zero by default.
     pub(super) rate_off: Option<Real>,
 }
 
@@ -243,6 +245,7 @@ pub(super) struct FixedFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UniformFile {
+    /// `[shortest, longest]`, both included.
     pub(super) prompt: Spanned<[Whole; 2]>,
     pub(super) output: Spanned<[Whole; 2]>,
 }
@@ -257,10 +260,13 @@ pub(super) struct LogNormalFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogNormalLengthFile {
+    // Two of the next four, in tokens but for sigma: p50 with mean, p99 or sigma, or mean with sigma. They describe the
+    // distribution before it is clipped.
     pub(super) p50: Option<Real>,
     pub(super) p99: Option<Real>,
     pub(super) mean: Option<Real>,
     pub(super) sigma: Option<Real>,
+    /// 1 by default.
     pub(super) min: Option<Whole>,
     pub(super) max: Whole,
 }
@@ -277,13 +283,17 @@ pub(super) struct HistogramRowFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct TraceFile {
     pub(super) file: Spanned<String>,
+    /// Told from the first line by default.
     pub(super) format: Option<Spanned<TraceFormatFile>>,
+    /// Makes the format `csv`.
     pub(super) columns: Option<ColumnsFile>,
-    pub(super) time_unit: Option<Spanned<TimeUnit>>,
+    /// Seconds by default; only with `columns`.
+    pub(super) time_unit: Option<Spanned<TimeUnitFile>>,
     pub(super) rate_multiplier: Option<Real>,
     pub(super) limit: Option<Whole>,
     pub(super) unsorted: Option<Spanned<Unsorted>>,
     pub(super) bad_rows: Option<BadRows>,
+    /// Off by default; lengths only.
     pub(super) repeat: Option<Spanned<bool>>,
 }
 
@@ -294,6 +304,18 @@ pub(super) enum TraceFormatFile {
     Azure,
     Vidur,
     Mooncake,
+}
+
+/// Unit of the times of a trace with named columns.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TimeUnitFile {
+    S,
+    Ms,
+    Us,
+    Ns,
+    /// A date and time of day.
+    Date,
 }
 
 #[derive(Deserialize)]
@@ -309,6 +331,7 @@ pub(super) struct ColumnsFile {
 pub(super) struct StepFile {
     pub(super) tokens: Whole,
     pub(super) requests: Whole,
+    /// The longest query; that of a uniform step by default.
     pub(super) query_len: Option<Whole>,
     pub(super) count: Whole,
 }
@@ -342,5 +365,6 @@ pub(super) struct ExpectationFile {
     pub(super) candidate: Option<Spanned<String>>,
     pub(super) figure: Spanned<String>,
     pub(super) value: Spanned<Value>,
+    /// Absolute; 1e-6 by default.
     pub(super) within: Option<Real>,
 }

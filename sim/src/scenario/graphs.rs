@@ -12,7 +12,7 @@ use crate::engine::vllm::options::{CompileSize, GraphOptions, Version, VllmOptio
 pub(super) fn overlay(
     check: &mut Check<'_>,
     mut graphs: GraphOptions,
-    file: GraphsFile,
+    file: &GraphsFile,
     version: Version,
     max_num_batched_tokens: u32,
 ) -> Result<GraphOptions, ScenarioError> {
@@ -68,7 +68,7 @@ pub(super) fn candidates(
         let options = file.take_graphs();
         let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
         let tokens = server.scheduler.max_num_batched_tokens;
-        let graphs = overlay(check, server.graphs.clone(), options, server.version, tokens)?;
+        let graphs = overlay(check, server.graphs.clone(), &options, server.version, tokens)?;
         candidates.push(Candidate { name, graphs, span });
     }
     Ok(candidates)
@@ -118,10 +118,12 @@ fn warn_about_ladder(check: &mut Check<'_>, span: &Span, written: &[Whole], ladd
             ),
         );
     } else if let Some(place) = ladder.iter().position(|&size| size > budget) {
-        let rest = if above > 1 { format!(" and {} more", above - 1) } else { String::new() };
         let size = ladder[place];
-        let problem =
-            format!("{size}{rest} is above max_num_batched_tokens ({budget}); the engine drops it in silence");
+        let problem = if above == 1 {
+            format!("{size} is above max_num_batched_tokens ({budget}); the engine drops it in silence")
+        } else {
+            format!("{above} sizes are above max_num_batched_tokens ({budget}); the engine drops them in silence")
+        };
         check.warn(&written[place].span(), problem);
     }
 }

@@ -217,9 +217,8 @@ impl Scenario {
         };
         let (server, unsimulated) = server::vllm(&mut check, *options, &server_span, model.as_ref(), has_requests)?;
         let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
-        let max_model_len = server.scheduler.max_model_len;
         let traffic =
-            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), max_model_len, base_dir)?;
+            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.scheduler, base_dir)?;
         let candidates = graphs::candidates(&mut check, form.candidate, &server)?;
         Ok(Self {
             name,

@@ -13,16 +13,16 @@ use crate::engine::vllm::options::{
     AttentionSupport, GraphOptions, KvOptions, Runner, SchedulerOptions, Ubatch, Version, VllmOptions,
 };
 
-/// Checks `[server.vllm]`. `needs_model_len` is false for traffic without requests.
+/// Checks `[server.vllm]`. `has_requests` is false for traffic that is a histogram of step shapes.
 pub(super) fn vllm(
     check: &mut Check<'_>,
     mut file: VllmFile,
     span: &Span,
     model: Option<&Model>,
-    needs_model_len: bool,
+    has_requests: bool,
 ) -> Result<(VllmOptions, Vec<Unsimulated>), ScenarioError> {
     refuse_unsimulated_options(check, &file)?;
-    if file.enable_prefix_caching.is_none() {
+    if file.enable_prefix_caching.is_none() && has_requests {
         check.warn(
             span,
             "vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to \
@@ -30,13 +30,16 @@ pub(super) fn vllm(
         );
     }
     let version = file.version.unwrap_or(Version::V0_33_0);
-    let max_model_len = max_model_len(check, &file, span, model, needs_model_len)?;
+    let max_model_len = max_model_len(check, &file, span, model, has_requests)?;
     let scheduler = scheduler(check, &file, span, max_model_len)?;
     refuse_what_the_engine_refuses(check, &file, span, &scheduler)?;
     let kv = kv(check, &file, &scheduler)?;
     let (machine_graphs, unsimulated) = machine_graphs(check, &file)?;
+    if let Some(written) = file.max_loras.as_ref().filter(|_| has_requests) {
+        check.warn(&written.span(), "requests carry no adapters here: every step runs without one");
+    }
     let options = file.take_graphs();
-    let graphs = graphs::overlay(check, machine_graphs, options, version, scheduler.max_num_batched_tokens)?;
+    let graphs = graphs::overlay(check, machine_graphs, &options, version, scheduler.max_num_batched_tokens)?;
     Ok((VllmOptions { version, runner: file.runner.unwrap_or(Runner::V2), scheduler, kv, graphs }, unsimulated))
 }
 

@@ -5,6 +5,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 
 use super::*;
 use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version};
+use crate::time::SimTime;
 use crate::traffic::{Arrivals, Clip, Lengths, Request, Spread, StepRow};
 
 /// The report as a terminal 100 columns wide shows it, without colours.
@@ -191,7 +192,11 @@ fn what_is_left_out_takes_the_engines_defaults() {
     assert!((scenario.server.kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
     assert_eq!(scenario.candidates.len(), 1);
     assert_eq!(scenario.candidates[0].name, "engine default");
-    insta::assert_snapshot!(scenario.warnings.join("\n"), @"");
+    insta::assert_snapshot!(scenario.warnings.join("\n"), @r"
+    test.toml:3: server.vllm: vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to false to drop this warning)
+    test.toml:3: server.vllm: max_num_seqs is not given: 256 is used, vLLM's default on a device below 70 GiB and on the A100 (larger ones get 1024 sequences and at least 8192 tokens)
+    test.toml:3: server.vllm: max_num_batched_tokens is not given: 1024 is used, vLLM's default on a device below 70 GiB and on the A100 (larger ones get 1024 sequences and at least 8192 tokens)
+    ");
 }
 
 #[test]
@@ -201,9 +206,13 @@ fn surprising_ladders_are_accepted_with_a_warning() {
         parse(&text).expect("accepted").warnings.join("\n")
     };
     assert_eq!(warnings("[1, 2, 4]"), "");
-    insta::assert_snapshot!(warnings("[8, 1, 2, 8]"), @"");
-    insta::assert_snapshot!(warnings("[1, 9000, 10000]"), @"");
-    insta::assert_snapshot!(warnings("[9000]"), @"");
+    insta::assert_snapshot!(warnings("[8, 1, 2, 8]"), @r"
+    test.toml:21: candidate.cudagraph_capture_sizes: 1 comes after 8; the engine sorts the sizes
+    test.toml:21: candidate.cudagraph_capture_sizes: 8 is there twice; the engine drops repeats
+    ");
+    insta::assert_snapshot!(warnings("[1, 9000, 10000]"), @"test.toml:21: candidate.cudagraph_capture_sizes: 2 sizes are above max_num_batched_tokens (8192); the engine drops them in silence");
+    insta::assert_snapshot!(warnings("[1, 9000]"), @"test.toml:21: candidate.cudagraph_capture_sizes: 9000 is above max_num_batched_tokens (8192); the engine drops it in silence");
+    insta::assert_snapshot!(warnings("[9000]"), @"test.toml:21: candidate.cudagraph_capture_sizes: every size is above max_num_batched_tokens (8192), so the engine drops them all and everything runs eager");
 }
 
 #[test]
@@ -214,7 +223,7 @@ fn lengths_beyond_the_model_are_accepted_with_a_warning() {
         parse(&text).expect("accepted").warnings.join("\n")
     };
     assert_eq!(warnings(16000, 384), "");
-    insta::assert_snapshot!(warnings(16000, 385), @"");
+    insta::assert_snapshot!(warnings(16000, 385), @"test.toml:12: traffic.lengths.fixed.output: prompt and output of up to 16385 tokens are longer than max_model_len (16384); outputs are cut there");
 }
 
 #[test]
@@ -227,6 +236,7 @@ fn steps_are_priced_and_not_simulated() {
     let TrafficKind::Steps(histogram) = &scenario.traffic.kind else { panic!("steps") };
     assert_eq!(histogram.rows[0], StepRow { tokens: 9, requests: 9, query_len: 1, count: 3 });
     assert_eq!(histogram.rows[1].query_len, 512);
+    insta::assert_snapshot!(scenario.warnings.join("\n"), @"test.toml:9: traffic.steps: a step of 520 tokens and 9 requests is beyond max_num_batched_tokens (512) or max_num_seqs (64): this server never runs it");
     let fault = scenario.simulable().expect_err("no requests").to_string();
     assert_eq!(fault, "traffic: a histogram of step shapes has no requests to simulate");
 }
@@ -263,4 +273,43 @@ proptest::proptest! {
             render(&fault);
         }
     }
+}
+
+#[test]
+fn a_trace_with_named_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("own.csv"), "when,in,out\n2024-05-10 00:00:01,5,6\n2024-05-10 00:00:03.5,7,8\n")
+        .expect("writes");
+    let text = scenario("", "");
+    let traffic = text.find("[traffic.arrivals").expect("there")..text.find("[server").expect("there");
+    let text = text.replace(
+        &text[traffic],
+        "[traffic.arrivals.trace]\nfile = \"own.csv\"\ntime_unit = \"date\"\nrate_multiplier = 2\n\
+         columns = { arrival = \"when\", prompt = \"in\", output = \"out\" }\n",
+    );
+    let scenario = Scenario::parse(&text, "test.toml", folder.path()).expect("accepted");
+    let requests: Vec<Request> = scenario.traffic.open(7).expect("opens").collect::<Result<_, _>>().expect("reads");
+    let expected = |ns, prompt_tokens, output_tokens| Request { arrival: SimTime(ns), prompt_tokens, output_tokens };
+    assert_eq!(requests, [expected(0, 5, 6), expected(1_250_000_000, 7, 8)]);
+}
+
+#[test]
+fn what_is_known_to_ladders_only_is_not_simulated() {
+    for option in [
+        "num_speculative_tokens = 3",
+        "dynamic_sd_schedule = [[1, 8, 3], [9, 256, 1]]",
+        "varlen_decode = true",
+        "ubatch = { num_ubatches = 2, decode_threshold = 32, prefill_threshold = 512 }",
+        "data_parallel_size = 2",
+    ] {
+        let accepted = parse(&scenario(option, "")).expect("ladders can be computed");
+        let fault = accepted.simulable().expect_err("not simulated").to_string();
+        assert!(fault.ends_with("not simulated yet"), "{fault}");
+    }
+    assert!(
+        parse(&scenario("num_speculative_tokens = 0\ndata_parallel_size = 1", ""))
+            .expect("accepted")
+            .simulable()
+            .is_ok()
+    );
 }

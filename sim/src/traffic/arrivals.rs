@@ -61,10 +61,27 @@ pub enum Spread {
 
 /// Gives arrival times in order. `next` never falls behind an earlier answer.
 pub(super) enum ArrivalClock {
-    Poisson { rate: f64, now: SimTime, random: Xoshiro256PlusPlus },
-    Gamma { gaps: Gamma<f64>, sum_s: f64, scale: f64, random: Xoshiro256PlusPlus },
-    Constant { rate: f64, sent: u64 },
-    OnOff { clock: OnOffClock, random: Xoshiro256PlusPlus },
+    Poisson {
+        rate: f64,
+        now: SimTime,
+        random: Xoshiro256PlusPlus,
+    },
+    /// Drawn time is multiplied by `target_s / total_s`.
+    Gamma {
+        gaps: Gamma<f64>,
+        sum_s: f64,
+        total_s: f64,
+        target_s: f64,
+        random: Xoshiro256PlusPlus,
+    },
+    Constant {
+        rate: f64,
+        sent: u64,
+    },
+    OnOff {
+        clock: OnOffClock,
+        random: Xoshiro256PlusPlus,
+    },
     Trace(Box<TraceReader>),
 }
 
@@ -79,14 +96,14 @@ impl ArrivalClock {
             Arrivals::Poisson { rate } => Self::Poisson { rate, now: SimTime::ZERO, random },
             Arrivals::Gamma { rate, burstiness, spread } => {
                 let gaps = Gamma::new(burstiness, 1.0 / (rate * burstiness)).expect("both are positive and finite");
-                let scale = match spread {
-                    Spread::AsDrawn => 1.0,
+                let (total_s, target_s) = match spread {
+                    Spread::AsDrawn => (1.0, 1.0),
                     Spread::Rescaled => {
                         let requests = requests.ok_or(TrafficError::Endless)?;
-                        rescaling(gaps, random.clone(), requests, requests as f64 / rate)
+                        (drawn_total_s(gaps, random.clone(), requests), requests as f64 / rate)
                     }
                 };
-                Self::Gamma { gaps, sum_s: 0.0, scale, random }
+                Self::Gamma { gaps, sum_s: 0.0, total_s, target_s, random }
             }
             Arrivals::Constant { rate } => Self::Constant { rate, sent: 0 },
             Arrivals::OnOff { on, off, rate_on, rate_off } => {
@@ -105,9 +122,10 @@ impl ArrivalClock {
                 *now += SimDuration::from_s(gap / *rate);
                 *now
             }
-            Self::Gamma { gaps, sum_s, scale, random } => {
+            Self::Gamma { gaps, sum_s, total_s, target_s, random } => {
                 *sum_s += gaps.sample(random);
-                SimTime::ZERO + SimDuration::from_s(*sum_s * *scale)
+                // In this order the last of the rescaled arrivals is the target to the last bit.
+                SimTime::ZERO + SimDuration::from_s(*sum_s / *total_s * *target_s)
             }
             Self::Constant { rate, sent } => {
                 *sent += 1;
@@ -126,14 +144,14 @@ impl ArrivalClock {
     }
 }
 
-/// The factor that puts the last of `requests` arrivals on `target_s`. The gaps are drawn here once and a second time
-/// when they are used, from a copy of the same stream: so no list of them is held. All-zero gaps stay as they are.
-fn rescaling(gaps: Gamma<f64>, mut random: Xoshiro256PlusPlus, requests: u64, target_s: f64) -> f64 {
-    let mut sum_s = 0.0;
+/// The sum of `requests` gaps. They are drawn here once and a second time when they are used, from a copy of the same
+/// stream: so no list of them is held. (Gaps that all underflow to zero sum to 1, and stay zero when rescaled.)
+fn drawn_total_s(gaps: Gamma<f64>, mut random: Xoshiro256PlusPlus, requests: u64) -> f64 {
+    let mut total_s = 0.0;
     for _ in 0..requests {
-        sum_s += gaps.sample(&mut random);
+        total_s += gaps.sample(&mut random);
     }
-    if sum_s > 0.0 { target_s / sum_s } else { 1.0 }
+    if total_s > 0.0 { total_s } else { 1.0 }
 }
 
 /// A rate that switches between two levels on a fixed clock. Arrivals of such a Poisson process are unit-exponential
@@ -218,7 +236,8 @@ mod tests {
         for (requests, seed) in [(1, 3), (2, 3), (1000, 3), (50_000, 4)] {
             let rescaled = times(&gamma(Spread::Rescaled), requests, seed);
             let last = *rescaled.last().expect("some");
-            assert!((last - requests as f64 / 12.0).abs() <= 1e-9, "{requests} requests end at {last}");
+            let expected_ns = (requests as f64 / 12.0 * 1e9).round() as u64;
+            assert_eq!((last * 1e9).round() as u64, expected_ns, "{requests} requests");
             let drawn = times(&gamma(Spread::AsDrawn), requests, seed);
             let factor = last / drawn.last().expect("some");
             for (a, b) in rescaled.iter().zip(&drawn) {

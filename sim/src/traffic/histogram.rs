@@ -61,7 +61,8 @@ impl StepRow {
             Some(given) => given,
             None if tokens.is_multiple_of(requests) => shortest,
             None => {
-                let problem = format!("needed, because {tokens} tokens do not divide evenly over {requests} requests");
+                let problem =
+                    format!("query_len is needed: {tokens} tokens do not divide evenly over {requests} requests");
                 return Err(("query_len", problem));
             }
         };

@@ -33,19 +33,15 @@ pub struct ColumnNames {
 }
 
 /// Unit of a numeric time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Seconds.
-    #[serde(rename = "s")]
     Seconds,
     /// Milliseconds.
-    #[serde(rename = "ms")]
     Milliseconds,
     /// Microseconds.
-    #[serde(rename = "us")]
     Microseconds,
     /// Nanoseconds.
-    #[serde(rename = "ns")]
     Nanoseconds,
 }
 

@@ -62,7 +62,13 @@ impl Lines {
         const SHOWN: usize = 80;
         let text = self.text();
         let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
-        let mut excerpt: String = shown.chars().flat_map(char::escape_debug).collect();
+        let mut excerpt = String::with_capacity(SHOWN);
+        for char in shown.chars() {
+            match char {
+                '"' | '\'' | '\\' => excerpt.push(char),
+                _ => excerpt.extend(char.escape_debug()),
+            }
+        }
         if text.len() > SHOWN {
             excerpt.push('…');
         }
