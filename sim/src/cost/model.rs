@@ -6,6 +6,7 @@ use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
 use crate::engine::shape::{Dispatch, RuntimeMode};
 use crate::engine::vllm::options::VllmOptions;
 use crate::engine::vllm::plan::{EagerKind, GraphPlan};
+use crate::time::SimDuration;
 
 /// Rows and requests up to this many are read from a table made at start-up; above it the curve is asked.
 const TABLE_LIMIT: u32 = 65_536;
@@ -120,14 +121,28 @@ impl CostModel {
     #[must_use]
     pub fn price(&self, work: &StepWork, dispatch: &Dispatch) -> StepCost {
         let descriptor = &dispatch.descriptor;
-        match descriptor.mode {
-            RuntimeMode::None => self.price_as(work, self.eager, work.tokens, 0),
-            RuntimeMode::Piecewise => self.price_as(work, Execution::Piecewise, descriptor.tokens, 0),
-            RuntimeMode::Full => {
-                let padded_requests = descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests);
-                self.price_as(work, Execution::Full, descriptor.tokens, padded_requests)
-            }
-        }
+        let rows = if descriptor.mode == RuntimeMode::None { work.tokens } else { descriptor.tokens };
+        self.price_as(work, self.execution(descriptor.mode), rows, padded_requests(work, dispatch))
+    }
+
+    /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,
+    /// launches, bookkeeping and padded requests differ, head, attention and overhead do not.
+    #[must_use]
+    pub fn eager_period(
+        &self,
+        work: &StepWork,
+        dispatch: &Dispatch,
+        cost: &StepCost,
+        asynchronous: bool,
+    ) -> SimDuration {
+        let without_graph = StepCost {
+            dense_ns: self.dense.at(work.tokens).ns,
+            attention_ns: cost.attention_ns - self.padded_requests_ns(padded_requests(work, dispatch)),
+            launch_ns: self.launch_ns(self.eager),
+            bookkeeping_ns: 0,
+            ..*cost
+        };
+        without_graph.period(self.overlap, asynchronous)
     }
 
     /// The price of a step without a graph, as this engine would run it.
@@ -145,12 +160,7 @@ impl CostModel {
             head_ns: head.ns,
             step_overhead_ns: self.step_overhead_ns,
             request_overhead_ns: nanoseconds(self.per_request_us * f64::from(work.requests)),
-            launch_ns: match execution {
-                Execution::Eager => self.launch_eager_ns,
-                Execution::CompiledEager => self.launch_compiled_ns,
-                Execution::Piecewise => self.launch_piecewise_ns,
-                Execution::Full => self.launch_full_ns,
-            },
+            launch_ns: self.launch_ns(execution),
             bookkeeping_ns: if execution.is_graph() { self.bookkeeping_ns } else { 0 },
             ..StepCost::default()
         };
@@ -158,9 +168,24 @@ impl CostModel {
         self.note(&mut cost, CostGroup::Head, head.outside, head.extended);
         if let Some(attention) = &self.attention {
             self.price_attention(attention, work, &mut cost);
-            cost.attention_ns += nanoseconds(attention.padded_request_us * f64::from(padded_requests));
+            cost.attention_ns += self.padded_requests_ns(padded_requests);
         }
         cost
+    }
+
+    fn launch_ns(&self, execution: Execution) -> u64 {
+        match execution {
+            Execution::Eager => self.launch_eager_ns,
+            Execution::CompiledEager => self.launch_compiled_ns,
+            Execution::Piecewise => self.launch_piecewise_ns,
+            Execution::Full => self.launch_full_ns,
+        }
+    }
+
+    /// The per-request term of requests that a FULL graph pads: they carry no KV.
+    fn padded_requests_ns(&self, padded_requests: u32) -> u64 {
+        let padded_request_us = self.attention.as_ref().map_or(0.0, |attention| attention.padded_request_us);
+        nanoseconds(padded_request_us * f64::from(padded_requests))
     }
 
     /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
@@ -191,6 +216,14 @@ impl CostModel {
     fn note(&self, cost: &mut StepCost, group: CostGroup, outside: bool, extended: bool) {
         cost.outside = cost.outside.with(group, outside);
         cost.derived = cost.derived.with(group, !outside && (extended || self.derived.contains(group)));
+    }
+}
+
+/// Requests that the graph of a FULL step holds beyond the real ones.
+fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> u32 {
+    match dispatch.descriptor.mode {
+        RuntimeMode::Full => dispatch.descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests),
+        RuntimeMode::None | RuntimeMode::Piecewise => 0,
     }
 }
 

@@ -7,8 +7,6 @@ use crate::time::SimDuration;
 pub struct Distribution {
     /// `(nanoseconds, how often)`, in order of arrival; neighbours differ.
     runs: Vec<(u64, u64)>,
-    count: u64,
-    sum_ns: u128,
 }
 
 /// Three figures of a distribution, in milliseconds.
@@ -34,36 +32,36 @@ impl Distribution {
             Some((ns, times)) if *ns == value.0 => *times += count,
             _ => self.runs.push((value.0, count)),
         }
-        self.count += count;
-        self.sum_ns += u128::from(value.0) * u128::from(count);
     }
 
     /// How many values were added.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.runs.iter().map(|(_, times)| times).sum()
     }
 
     /// Mean, median and 99th percentile; `None` without values.
     #[must_use]
     pub fn spread(mut self) -> Option<Spread> {
-        if self.count == 0 {
+        let count = self.count();
+        if count == 0 {
             return None;
         }
+        let sum_ns: u128 = self.runs.iter().map(|&(ns, times)| u128::from(ns) * u128::from(times)).sum();
         self.runs.sort_unstable();
         Some(Spread {
-            mean_ms: self.sum_ns as f64 / self.count as f64 / 1e6,
-            median_ms: self.percentile_ns(0.50) / 1e6,
-            p99_ms: self.percentile_ns(0.99) / 1e6,
+            mean_ms: sum_ns as f64 / count as f64 / 1e6,
+            median_ms: self.percentile_ns(0.50, count) / 1e6,
+            p99_ms: self.percentile_ns(0.99, count) / 1e6,
         })
     }
 
     /// The value at rank `share * (count - 1)`, linear between neighbouring ranks. The runs must be sorted.
-    fn percentile_ns(&self, share: f64) -> f64 {
-        let rank = share * (self.count - 1) as f64;
+    fn percentile_ns(&self, share: f64, count: u64) -> f64 {
+        let rank = share * (count - 1) as f64;
         let below = rank.floor() as u64;
         let low = self.value_at(below) as f64;
-        let high = self.value_at((below + 1).min(self.count - 1)) as f64;
+        let high = self.value_at((below + 1).min(count - 1)) as f64;
         low + (high - low) * (rank - below as f64)
     }
 

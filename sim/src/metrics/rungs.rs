@@ -42,6 +42,9 @@ pub struct RungRecorder<'a> {
     cost: &'a CostModel,
     asynchronous: bool,
     stats: RungStats,
+    /// The graphs that fired, in order of their keys; the last one that fired is most likely the next.
+    fired: Vec<(Descriptor, RungTally)>,
+    last: usize,
 }
 
 /// What the rungs of a run came to.
@@ -69,7 +72,7 @@ impl<'a> RungRecorder<'a> {
     /// `asynchronous` decides how host and device time combine in what a replay saves.
     #[must_use]
     pub fn new(cost: &'a CostModel, asynchronous: bool) -> Self {
-        Self { cost, asynchronous, stats: RungStats::default() }
+        Self { cost, asynchronous, stats: RungStats::default(), fired: Vec::new(), last: 0 }
     }
 
     /// Takes note of one step.
@@ -87,26 +90,35 @@ impl<'a> RungRecorder<'a> {
             stats.first_fallback.get_or_insert(step.span.scheduled);
             return;
         }
-        let eager = self.cost.price_eager(&step.work).period(self.cost.overlap, self.asynchronous);
+        let eager = self.cost.eager_period(&step.work, &step.dispatch, &step.cost, self.asynchronous);
         let replay = step.cost.period(self.cost.overlap, self.asynchronous);
         let saved_ns = eager.0.cast_signed() - replay.0.cast_signed();
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
-        let tally = stats
-            .rungs
-            .entry(step.dispatch.descriptor)
-            .or_insert_with(|| RungTally { first_use: step.span.scheduled, ..RungTally::default() });
+        stats.losing_steps += u64::from(saved_ns < 0);
+        let tally = self.tally(step);
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);
         tally.real_rows += u64::from(step.work.tokens);
         tally.padded_rows += u64::from(padded_rows);
         tally.saved_ns += saved_ns;
-        stats.losing_steps += u64::from(saved_ns < 0);
+    }
+
+    fn tally(&mut self, step: &StepScheduled<'_>) -> &mut RungTally {
+        let key = &step.dispatch.descriptor;
+        if self.fired.get(self.last).is_none_or(|(last, _)| last != key) {
+            self.last = self.fired.binary_search_by(|(fired, _)| fired.cmp(key)).unwrap_or_else(|place| {
+                let tally = RungTally { first_use: step.span.scheduled, ..RungTally::default() };
+                self.fired.insert(place, (*key, tally));
+                place
+            });
+        }
+        &mut self.fired[self.last].1
     }
 
     /// The figures.
     #[must_use]
     pub fn finish(self) -> RungStats {
-        self.stats
+        RungStats { rungs: self.fired.into_iter().collect(), ..self.stats }
     }
 }
 
