@@ -26,6 +26,7 @@ pub(super) struct ScenarioFile {
     pub(super) name: Spanned<String>,
     pub(super) server: Spanned<ServerFile>,
     pub(super) model: Option<ModelFile>,
+    pub(super) machine: Option<MachineFile>,
     pub(super) profile: Spanned<ProfileFile>,
     pub(super) traffic: Spanned<TrafficFile>,
     #[serde(default)]
@@ -51,6 +52,14 @@ pub(super) enum ServerFile {
 pub(super) struct ModelFile {
     pub(super) name: Spanned<String>,
     pub(super) max_position_embeddings: Option<Whole>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MachineFile {
+    pub(super) device: Option<Spanned<String>>,
+    pub(super) driver: Option<Spanned<String>>,
+    pub(super) host_cpu: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

@@ -46,6 +46,8 @@ pub struct Scenario {
     pub server: VllmOptions,
     /// The model, if the scenario names one.
     pub model: Option<Model>,
+    /// The machine, as far as the scenario names it.
+    pub machine: Machine,
     /// Where the costs come from.
     pub profile: ProfileSource,
     /// Where the scenario names the profile.
@@ -75,6 +77,17 @@ pub struct Model {
     pub name: String,
     /// The longest sequence it was made for, in tokens: the default of `max_model_len` and its upper bound.
     pub max_position_embeddings: Option<u32>,
+}
+
+/// The machine that serves, under the names that its driver and system give; compared with the profile's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The GPU.
+    pub device: Option<String>,
+    /// Driver version.
+    pub driver: Option<String>,
+    /// Host processor.
+    pub host_cpu: Option<String>,
 }
 
 /// Where the cost profile comes from.
@@ -209,6 +222,7 @@ impl Scenario {
         let form: ScenarioFile = toml::from_str(text).map_err(|error| check.reject_form(&error))?;
         let name = check.title(&form.name)?;
         let model = form.model.as_ref().map(|model| objectives::model(&check, model)).transpose()?;
+        let machine = objectives::machine(&check, form.machine.as_ref())?;
         let has_requests = form.traffic.get_ref().steps.is_none() && form.traffic.get_ref().steps_file.is_none();
         let server_span = form.server.span();
         let ServerFile::Vllm(options) = form.server.into_inner() else {
@@ -233,6 +247,7 @@ impl Scenario {
             warnings: check.warnings,
             server,
             model,
+            machine,
             traffic,
             candidates,
             traffic_span: form.traffic.span(),

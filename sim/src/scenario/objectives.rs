@@ -1,11 +1,11 @@
-//! Objectives, budget, warm-up and expectations.
+//! Model, machine, objectives, budget, warm-up and expectations.
 
 use toml::{Spanned, Value};
 
 use super::check::Check;
-use super::file::{BudgetFile, ExpectationFile, ModelFile, SloFile, WarmUpFile};
+use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, WarmUpFile};
 use super::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
-use super::{Budget, Candidate, Expectation, ExpectedValue, Model, ScenarioError, Slo, WarmUp};
+use super::{Budget, Candidate, Expectation, ExpectedValue, Machine, Model, ScenarioError, Slo, WarmUp};
 use crate::traffic::Traffic;
 
 /// How far a figure may be from its expectation where the scenario does not say.
@@ -16,6 +16,12 @@ pub(super) fn model(check: &Check<'_>, file: &ModelFile) -> Result<Model, Scenar
         name: check.title(&file.name)?,
         max_position_embeddings: check.optional32(file.max_position_embeddings.as_ref(), 1, REQUEST_TOKENS_MAX)?,
     })
+}
+
+pub(super) fn machine(check: &Check<'_>, file: Option<&MachineFile>) -> Result<Machine, ScenarioError> {
+    let Some(file) = file else { return Ok(Machine::default()) };
+    let name = |written: &Option<Spanned<String>>| written.as_ref().map(|written| check.title(written)).transpose();
+    Ok(Machine { device: name(&file.device)?, driver: name(&file.driver)?, host_cpu: name(&file.host_cpu)? })
 }
 
 pub(super) fn slo(check: &Check<'_>, file: &SloFile) -> Result<Slo, ScenarioError> {

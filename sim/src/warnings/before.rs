@@ -33,7 +33,9 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
         engine: Some("vllm".to_owned()),
         engine_version: Some(scenario.server.version.to_string()),
         model: scenario.model.as_ref().and_then(|model| ModelGeometry::preset(&model.name)),
-        ..Expected::default()
+        device: scenario.machine.device.clone(),
+        driver: scenario.machine.driver.clone(),
+        host_cpu: scenario.machine.host_cpu.clone(),
     };
     let mut warnings: Vec<Warning> = profile
         .mismatches(&expected)
