@@ -5,11 +5,15 @@
 //! the binary. The trace is read from `RUNGWISE_SHARED` (default `../shared`); without it a synthetic load of the same
 //! rate and lengths stands in.
 
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use calibrate::profile::Profile;
+use sim::engine::shape::StepShape;
+use sim::engine::vllm::options::{GraphOptions, KvOptions, Runner, SchedulerOptions, Version, VllmOptions};
+use sim::engine::vllm::plan::GraphPlan;
 use sim::metrics::Metrics;
 use sim::observe::Observer;
 use sim::scenario::Scenario;
@@ -38,6 +42,9 @@ fn main() {
     measure("synthetic load of the same rate and lengths", SYNTHETIC);
     println!("peak memory of this process: {:.1} MB", peak_memory_mb());
     start_up();
+    for runner in [Runner::V1, Runner::V2] {
+        dispatch(runner);
+    }
 }
 
 /// The folder that holds `traces/`; a relative one starts at the workspace root.
@@ -107,4 +114,44 @@ fn start_up() {
         start.elapsed().as_secs_f64()
     });
     println!("start-up (`sim check` of five candidates): {:.3} s", seconds.fold(f64::INFINITY, f64::min));
+}
+
+/// What one dispatch costs, over a mix of decode and prefill steps.
+fn dispatch(runner: Runner) {
+    const ROUNDS: u32 = 100_000;
+    let shapes: Vec<StepShape> =
+        (0..64).map(|i| if i % 4 == 3 { prefill(40 + i * 11) } else { decode(1 + i * 3) }).collect();
+    let options = VllmOptions {
+        version: Version::V0_33_0,
+        runner,
+        scheduler: SchedulerOptions { max_num_batched_tokens: 8192, ..SchedulerOptions::default() },
+        kv: KvOptions::default(),
+        graphs: GraphOptions::default(),
+    };
+    let plan = GraphPlan::build(&options).expect("the engine's defaults");
+    let round = |_| {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            for shape in &shapes {
+                black_box(plan.dispatch(black_box(shape)));
+            }
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS) / shapes.len() as f64
+    };
+    println!("dispatch, runner {runner}: {:.1} ns", (0..REPETITIONS).map(round).fold(f64::INFINITY, f64::min));
+}
+
+fn decode(requests: u32) -> StepShape {
+    StepShape {
+        requests,
+        tokens: requests,
+        max_query: 1,
+        uniform_v1: true,
+        uniform_v2: Some(1),
+        ..StepShape::default()
+    }
+}
+
+fn prefill(tokens: u32) -> StepShape {
+    StepShape { requests: 4, tokens, max_query: tokens - 3, prefilling: true, ..StepShape::default() }
 }

@@ -136,3 +136,53 @@ impl KvPool {
         u64::from(self.num_gpu_blocks.saturating_sub(1)) * u64::from(self.block_size)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(mode: RuntimeMode, tokens: u32) -> Descriptor {
+        Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras: 0, ubatches: 1 }
+    }
+
+    #[test]
+    fn the_pool_is_the_largest_rungs_and_executables_add_up() {
+        let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
+        let pool = profile.machine.pool.figures;
+        let few = [descriptor(RuntimeMode::Piecewise, 512), descriptor(RuntimeMode::Full, 256)];
+        let more = [&few[..], &[descriptor(RuntimeMode::Full, 8)]].concat();
+        assert_eq!(GraphMemory::of(&profile, &few).pool, GraphMemory::of(&profile, &more).pool);
+        assert_eq!(GraphMemory::of(&profile, &few).pool.0, pool.base.0 + 512 * pool.per_row.0);
+        assert_eq!(
+            GraphMemory::of(&profile, &more).executables.0,
+            pool.piecewise_executable.0 + 2 * pool.full_executable.0
+        );
+        assert_eq!(GraphMemory::of(&profile, &[]), GraphMemory::default());
+    }
+
+    #[test]
+    fn graphs_come_out_of_the_kv_pool_unless_its_size_is_given() {
+        let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
+        let scheduler = SchedulerOptions::default();
+        let gib = GraphMemory { pool: Bytes(1 << 30), executables: Bytes(0) };
+        let size = |kv: &KvOptions, graphs| KvPool::size(&profile, &scheduler, kv, graphs).expect("room");
+        let rest = KvOptions::default();
+        let lost = size(&rest, GraphMemory::default()).tokens() - size(&rest, gib).tokens();
+        let token_bytes = profile.identity.model.kv_bytes_per_token().0;
+        assert!(lost.abs_diff((1 << 30) / token_bytes) <= u64::from(scheduler.block_size));
+        let given = KvOptions { num_gpu_blocks_override: Some(1000), ..KvOptions::default() };
+        assert_eq!(size(&given, gib).tokens(), 999 * 16, "the null block is never usable");
+        let bytes = KvOptions { kv_cache_memory_bytes: Some(Bytes(token_bytes * 16 * 10)), ..KvOptions::default() };
+        assert_eq!(size(&bytes, gib).num_gpu_blocks, 10);
+    }
+
+    #[test]
+    fn no_room_is_said_with_every_term() {
+        let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
+        let kv = KvOptions { gpu_memory_utilization: 0.2, ..KvOptions::default() };
+        let error = KvPool::size(&profile, &SchedulerOptions::default(), &kv, GraphMemory::default())
+            .expect_err("weights alone take more")
+            .to_string();
+        assert!(error.contains("0.20 of") && error.contains("weights take"), "{error}");
+    }
+}

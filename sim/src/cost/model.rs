@@ -275,3 +275,124 @@ impl Rounded {
 fn nanoseconds(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::shape::Descriptor;
+
+    fn model(profile: &str, eager: Execution) -> CostModel {
+        let profile = Profile::builtin(profile).expect("a built-in profile");
+        let attention_layers = profile.identity.model.attention_layers();
+        CostModel::new(&profile, &EngineSide { eager, attention_layers, rows_max: 8192, requests_max: 256 })
+    }
+
+    fn decode(requests: u32, context: u64) -> StepWork {
+        StepWork {
+            tokens: requests,
+            requests,
+            decode_requests: requests,
+            decode_context_tokens: u64::from(requests) * context,
+            ..StepWork::default()
+        }
+    }
+
+    fn dispatch(mode: RuntimeMode, tokens: u32, requests: Option<u32>) -> Dispatch {
+        let descriptor = Descriptor { mode, tokens, requests, uniform: None, max_query: None, loras: 0, ubatches: 1 };
+        Dispatch { descriptor, cause: None, relaxed: false }
+    }
+
+    #[test]
+    fn the_textbook_batch_of_eight_costs_what_the_text_says() {
+        let cost = model("textbook", Execution::Eager);
+        let eager = cost.price(&decode(8, 0), &dispatch(RuntimeMode::None, 8, None));
+        let graph = cost.price(&decode(8, 0), &dispatch(RuntimeMode::Full, 8, Some(8)));
+        assert_eq!((eager.device().0, eager.host().0), (4_000_000, 1_100_000));
+        assert_eq!((graph.device().0, graph.host().0), (4_000_000, 350_000));
+        assert_eq!(eager.period(cost.overlap, false).0, 5_100_000);
+        assert_eq!(graph.period(cost.overlap, false).0, 4_350_000);
+    }
+
+    #[test]
+    fn rows_are_padded_under_a_graph_and_real_without() {
+        let cost = model("a100-llama-3-8b", Execution::CompiledEager);
+        let work = decode(129, 1000);
+        let padded = cost.price(&work, &dispatch(RuntimeMode::Piecewise, 136, None));
+        let eager = cost.price(&work, &dispatch(RuntimeMode::None, 129, None));
+        assert_eq!(padded.dense_ns, 18_064_000, "the published 136 rows");
+        assert!(eager.dense_ns < padded.dense_ns);
+        assert_eq!(padded.attention_ns, eager.attention_ns, "a PIECEWISE graph runs attention on the real batch");
+    }
+
+    #[test]
+    fn a_full_graph_pays_the_request_term_of_what_it_pads() {
+        let cost = model("a100-llama-3-8b", Execution::CompiledEager);
+        let work = decode(9, 1000);
+        let exact = cost.price(&work, &dispatch(RuntimeMode::Full, 16, Some(9)));
+        let padded = cost.price(&work, &dispatch(RuntimeMode::Full, 16, Some(16)));
+        let attention = Profile::builtin("a100-llama-3-8b").expect("built in");
+        let request_us = attention.attention().expect("attention").figures.padded_request_us;
+        assert_eq!(padded.attention_ns - exact.attention_ns, (7.0 * request_us * 1e3).round() as u64);
+    }
+
+    #[test]
+    fn the_eager_period_is_that_of_the_step_without_its_graph() {
+        for (profile, asynchronous) in [("a100-llama-3-8b", true), ("h100-llama-2-7b", false), ("textbook", true)] {
+            let cost = model(profile, Execution::CompiledEager);
+            let work = decode(9, 1000);
+            for dispatched in [dispatch(RuntimeMode::Full, 16, Some(16)), dispatch(RuntimeMode::Piecewise, 24, None)] {
+                let price = cost.price(&work, &dispatched);
+                assert_eq!(
+                    cost.eager_period(&work, &dispatched, &price, asynchronous),
+                    cost.price_eager(&work).period(cost.overlap, asynchronous)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn launches_follow_the_formulas() {
+        let profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+        let cost = model("h100-llama-2-7b", Execution::CompiledEager);
+        let launch_us = |execution| cost.price_as(&decode(1, 100), execution, 1, 0).launch_ns as f64 / 1e3;
+        let (ops, replay) = (&profile.engine.ops.figures, &profile.machine.replay.figures);
+        let (launch, dispatch) = (profile.machine.launch.figures.launch_us, &profile.engine.dispatch.figures);
+        let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
+        let close = |ours: f64, theirs: f64| assert!((ours - theirs).abs() < 1e-3, "{ours} {theirs}");
+        close(launch_us(Execution::Eager), f64::from(ops.eager) * (launch + dispatch.eager_us));
+        close(launch_us(Execution::CompiledEager), f64::from(ops.compiled) * (launch + dispatch.compiled_us));
+        close(launch_us(Execution::Full), replay.fixed_us + nodes_us);
+        close(
+            launch_us(Execution::Piecewise),
+            33.0 * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * (launch + dispatch.compiled_us),
+        );
+    }
+
+    #[test]
+    fn prices_outside_the_tables_are_flagged() {
+        let cost = model("textbook", Execution::Eager);
+        let inside = cost.price_as(&decode(512, 0), Execution::Eager, 512, 0);
+        let above = cost.price_as(&decode(513, 0), Execution::Eager, 513, 0);
+        assert!(inside.outside.is_empty());
+        assert!(above.outside.contains(CostGroup::Dense) && above.dense_ns > inside.dense_ns);
+        let far = cost.price_as(&decode(1, 0), Execution::Eager, TABLE_LIMIT + 1, 0);
+        assert!(far.outside.contains(CostGroup::Dense), "beyond the table made at start-up as well");
+    }
+
+    #[test]
+    fn separate_kernels_add_and_one_kernel_reads_the_mixed_table() {
+        let mut work = decode(16, 1000);
+        work.add_chunk(512, 0);
+        let split = model("a100-llama-3-8b", Execution::CompiledEager);
+        let whole = split.price_as(&work, Execution::CompiledEager, 528, 0);
+        let decodes = split.price_as(&decode(16, 1000), Execution::CompiledEager, 528, 0);
+        let mut chunk = StepWork { tokens: 512, requests: 1, ..StepWork::default() };
+        chunk.add_chunk(512, 0);
+        let chunk = split.price_as(&chunk, Execution::CompiledEager, 528, 0);
+        assert_eq!(whole.attention_ns, decodes.attention_ns + chunk.attention_ns);
+        assert!(!whole.mixed_as_sum);
+        let mixed = model("rtx4090-llama-3.1-8b", Execution::CompiledEager);
+        let cost = mixed.price_as(&work, Execution::CompiledEager, 528, 0);
+        assert!(!cost.mixed_as_sum && cost.attention_ns > 0);
+    }
+}

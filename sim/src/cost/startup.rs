@@ -43,3 +43,28 @@ pub fn capture_s(profile: &Profile, descriptors: &[Descriptor]) -> f64 {
     let first_extra_s = if descriptors.is_empty() { 0.0 } else { capture.first_extra_s };
     count(RuntimeMode::Full) * capture.full_s + count(RuntimeMode::Piecewise) * capture.piecewise_s + first_extra_s
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_take_their_seconds_and_eager_engines_do_not_compile() {
+        let profile = Profile::builtin("textbook").expect("built in");
+        let descriptor = |mode| Descriptor {
+            mode,
+            tokens: 8,
+            requests: None,
+            uniform: None,
+            max_query: None,
+            loras: 0,
+            ubatches: 1,
+        };
+        let five = [descriptor(RuntimeMode::Full); 5];
+        assert!((capture_s(&profile, &five) - 3.5).abs() < 1e-12, "0.7 s each");
+        assert!(capture_s(&profile, &[]).abs() < f64::EPSILON);
+        let a100 = Profile::builtin("a100-llama-3-8b").expect("built in");
+        let (compiled, eager) = (Startup::of(&a100, &five, true), Startup::of(&a100, &five, false));
+        assert!(compiled.total_s() > eager.total_s() && eager.compile_s.abs() < f64::EPSILON);
+    }
+}

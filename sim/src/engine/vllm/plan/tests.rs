@@ -307,29 +307,3 @@ proptest! {
         prop_assert!(answer.descriptor.mode != RuntimeMode::None);
     }
 }
-
-/// Nanoseconds per step of the fastest of several rounds of `answer` over the shapes.
-fn fastest_ns(shapes: &[StepShape], answer: impl Fn(&StepShape) -> u32) -> f64 {
-    const STEPS: usize = 4_000_000;
-    let round = || {
-        let start = Instant::now();
-        let rows: u64 = shapes.iter().cycle().take(STEPS).map(|shape| u64::from(answer(black_box(shape)))).sum();
-        black_box(rows);
-        start.elapsed().as_secs_f64() * 1e9 / STEPS as f64
-    };
-    (0..9).map(|_| round()).fold(f64::INFINITY, f64::min)
-}
-
-/// Not a check: prints what one dispatch costs. Run it in a release build with `--ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn dispatch_costs() {
-    let step = |i: u32| if i % 4 == 3 { mixed(4, 40 + i * 11) } else { decode(1 + i * 3, 1, 1) };
-    let shapes: Vec<StepShape> = (0..64).map(step).collect();
-    let loop_ns = fastest_ns(&shapes, |shape| shape.tokens);
-    for runner in [Runner::V1, Runner::V2] {
-        let made = plan(runner, 256, 8192, GraphOptions::default());
-        let ns = fastest_ns(&shapes, |shape| black_box(made.dispatch(shape)).descriptor.tokens);
-        println!("runner {runner}: {ns:.2} ns a dispatch, of which {loop_ns:.2} ns are the loop");
-    }
-}
