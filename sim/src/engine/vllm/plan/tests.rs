@@ -1,7 +1,5 @@
 //! The plan against worked cases, slow references and laws 3, 4 and 8.
 
-use std::hint::black_box;
-use std::time::Instant;
 
 use proptest::prelude::*;
 
