@@ -3,8 +3,7 @@
 use crate::cost::{StepCost, StepWork};
 use crate::engine::shape::Dispatch;
 use crate::engine::vllm::scheduler::{Refusal, RequestId, Slot, StepOutcome, StepPlan};
-use crate::server::timeline::StepSpan;
-use crate::time::SimTime;
+use crate::time::{SimDuration, SimTime};
 use crate::traffic::Request;
 
 /// One fact of a run.
@@ -68,4 +67,21 @@ pub struct StepScheduled<'a> {
     pub free_blocks: u32,
     /// KV blocks of the pool.
     pub usable_blocks: u32,
+}
+
+/// Where one step lies in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepSpan {
+    /// The scheduler decided.
+    pub scheduled: SimTime,
+    /// The last launch was issued: the host may go on.
+    pub host_free: SimTime,
+    /// The device began.
+    pub device_start: SimTime,
+    /// The device finished: the output can be applied.
+    pub end: SimTime,
+    /// From the end of the step before, or from scheduling if that was later, to the end.
+    pub duration: SimDuration,
+    /// The device waited for the host although there was work.
+    pub device_idle: SimDuration,
 }

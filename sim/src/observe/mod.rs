@@ -7,7 +7,7 @@ pub mod event;
 
 use std::io;
 
-pub use event::{Event, StepScheduled};
+pub use event::{Event, StepScheduled, StepSpan};
 
 /// Somebody who is told everything that happens in a run.
 pub trait Observer {

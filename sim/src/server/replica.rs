@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::error::ServerError;
-use super::timeline::{StepSpan, Timeline};
+use super::timeline::Timeline;
 use crate::cost::{CostModel, StepWork};
 use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::{NewRequest, RequestId, Scheduler, StepOutcome, StepPlan};
-use crate::observe::{Event, Observer, StepScheduled};
+use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
 use crate::traffic::{Request, RequestStream};
 

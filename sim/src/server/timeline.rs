@@ -3,7 +3,8 @@
 use calibrate::profile::Overlap;
 
 use crate::cost::StepCost;
-use crate::time::{SimDuration, SimTime};
+use crate::observe::StepSpan;
+use crate::time::SimTime;
 
 /// The host and device of one replica.
 #[derive(Clone, Debug)]
@@ -11,23 +12,6 @@ pub struct Timeline {
     overlap: Overlap,
     host_free: SimTime,
     device_free: SimTime,
-}
-
-/// Where one step lies in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepSpan {
-    /// The scheduler decided.
-    pub scheduled: SimTime,
-    /// The last launch was issued: the host may go on.
-    pub host_free: SimTime,
-    /// The device began.
-    pub device_start: SimTime,
-    /// The device finished: the output can be applied.
-    pub end: SimTime,
-    /// From the end of the step before, or from scheduling if that was later, to the end.
-    pub duration: SimDuration,
-    /// The device waited for the host although there was work.
-    pub device_idle: SimDuration,
 }
 
 impl Timeline {
@@ -67,6 +51,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::SimDuration;
 
     fn cost(preparation_ns: u64, launch_ns: u64, device_ns: u64) -> StepCost {
         StepCost { step_overhead_ns: preparation_ns, launch_ns, dense_ns: device_ns, ..StepCost::default() }

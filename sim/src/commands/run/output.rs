@@ -8,20 +8,13 @@ use reports::{AtomicFile, OutputError, RunReport};
 
 use super::super::failure::Failure;
 use super::jobs::JobResult;
+use super::logs::Logs;
 
 /// A folder that can be written.
 #[derive(Debug)]
 pub(super) struct OutputFolder {
     path: PathBuf,
     steps: bool,
-}
-
-/// Where the runs keep their logs until all have finished.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Logs<'a> {
-    folder: &'a Path,
-    /// Whether steps are logged.
-    pub steps: bool,
 }
 
 impl OutputFolder {
@@ -45,7 +38,7 @@ impl OutputFolder {
     /// What the runs must know.
     #[must_use]
     pub(super) fn logs(&self) -> Logs<'_> {
-        Logs { folder: &self.path, steps: self.steps }
+        Logs::new(&self.path, self.steps)
     }
 
     /// Writes all results: the logs of the runs in order, then run.json, whose presence says that the rest is there.
@@ -61,22 +54,6 @@ impl OutputFolder {
         }
         AtomicFile::write(self.path.join("run.json"), |sink| reports::json::write(report, sink))?;
         Ok(())
-    }
-}
-
-impl Logs<'_> {
-    /// A nameless file for one run's part of a log: it vanishes with the process, whatever happens.
-    ///
-    /// # Errors
-    /// If the folder cannot be written.
-    pub(super) fn part(&self) -> Result<File, Failure> {
-        tempfile::tempfile_in(self.folder).map_err(|error| self.unwritable(error))
-    }
-
-    /// The failure of a log that could not be written.
-    #[must_use]
-    pub(super) fn unwritable(&self, error: io::Error) -> Failure {
-        OutputError::Write { path: self.folder.to_owned(), error }.into()
     }
 }
 

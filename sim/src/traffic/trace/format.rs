@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use super::reader::Wanted;
-use super::time;
+use super::time::{self, TimeUnit};
 use crate::scenario::limits::REQUEST_TOKENS_MAX;
 
 /// The format of a trace file.
@@ -32,29 +31,22 @@ pub struct ColumnNames {
     pub time_unit: Option<TimeUnit>,
 }
 
-/// Unit of a numeric time.
+/// What is taken from the rows of a trace; columns that are not wanted need not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// Seconds.
-    Seconds,
-    /// Milliseconds.
-    Milliseconds,
-    /// Microseconds.
-    Microseconds,
-    /// Nanoseconds.
-    Nanoseconds,
+pub struct Wanted {
+    /// Arrival times.
+    pub arrivals: bool,
+    /// Prompt and output lengths.
+    pub lengths: bool,
 }
 
-impl TimeUnit {
-    /// Decimal places between the unit and a nanosecond.
-    pub(super) fn decimal_places(self) -> u8 {
-        match self {
-            Self::Seconds => 9,
-            Self::Milliseconds => 6,
-            Self::Microseconds => 3,
-            Self::Nanoseconds => 0,
-        }
-    }
+impl Wanted {
+    /// Arrival times and lengths.
+    pub const ALL: Self = Self { arrivals: true, lengths: true };
+    /// Arrival times only.
+    pub const ARRIVALS: Self = Self { arrivals: true, lengths: false };
+    /// Lengths only.
+    pub const LENGTHS: Self = Self { arrivals: false, lengths: true };
 }
 
 impl TraceFormat {

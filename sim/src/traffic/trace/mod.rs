@@ -9,8 +9,9 @@ mod time;
 
 use std::path::PathBuf;
 
-pub use format::{ColumnNames, TimeUnit, TraceFormat};
-pub use reader::{SkippedRows, TraceReader, Wanted};
+pub use format::{ColumnNames, TraceFormat, Wanted};
+pub use reader::{SkippedRows, TraceReader};
+pub use time::TimeUnit;
 
 /// A recorded trace and how to read it.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,29 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::vec;
 
-use super::format::{Row, RowParser, TraceFormat};
+use super::format::{Row, RowParser, TraceFormat, Wanted};
 use super::lines::Lines;
 use super::{BadRows, TraceSource, Unsorted};
 use crate::time::SimTime;
 use crate::traffic::{Request, TrafficError};
-
-/// What is taken from the rows of a trace; columns that are not wanted need not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Arrival times.
-    pub arrivals: bool,
-    /// Prompt and output lengths.
-    pub lengths: bool,
-}
-
-impl Wanted {
-    /// Arrival times and lengths.
-    pub const ALL: Self = Self { arrivals: true, lengths: true };
-    /// Arrival times only.
-    pub const ARRIVALS: Self = Self { arrivals: true, lengths: false };
-    /// Lengths only.
-    pub const LENGTHS: Self = Self { arrivals: false, lengths: true };
-}
 
 /// The rows left out as bad so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,29 @@
 //! Arrival times as traces write them, to whole nanoseconds.
 
-use super::format::TimeUnit;
+/// Unit of a numeric time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    /// Decimal places between the unit and a nanosecond.
+    pub(super) fn decimal_places(self) -> u8 {
+        match self {
+            Self::Seconds => 9,
+            Self::Milliseconds => 6,
+            Self::Microseconds => 3,
+            Self::Nanoseconds => 0,
+        }
+    }
+}
 
 /// Nanoseconds of a date and time of day: `2023-11-16 18:15:46.6805900`, or with a zone as
 /// `2024-05-10 00:00:00.009930+00:00`. A time without a zone counts as UTC; only differences are used.

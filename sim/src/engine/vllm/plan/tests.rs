@@ -1,6 +1,5 @@
 //! The plan against worked cases, slow references and laws 3, 4 and 8.
 
-
 use proptest::prelude::*;
 
 use super::*;
