@@ -9,6 +9,13 @@ use super::{PROFILES, RUNGS, best_ms, distribution, graph_ms};
 /// Milliseconds per step under some dispatcher.
 type Policy = fn(&Value) -> f64;
 
+/// A ladder and its milliseconds per step.
+type Worked<'a> = (&'a [u32], f64);
+
+/// Prices with 1, 2, ... 32 added, under a policy; the best of them, its milliseconds, its gain in milliseconds and in
+/// percent; the gains of the next ones, in their order.
+type Addition<'a> = (&'a [Value], Policy, u32, f64, f64, f64, &'a [(u32, f64)]);
+
 fn sheet(ladders: &[Vec<u32>]) -> Sheet {
     ladders.iter().fold(Sheet::decodes(&distribution()), |sheet, ladder| sheet.ladder(ladder))
 }
@@ -26,8 +33,7 @@ fn the_best_single_rung_to_add() {
     let ladders: Vec<Vec<u32>> = (1..=32).map(|rung| with(&RUNGS, rung)).collect();
     let steep = sheet(&ladders).price(PROFILES[0]);
     let flat = sheet(&ladders).price(PROFILES[1]);
-    type Case<'a> = (&'a [Value], Policy, u32, f64, f64, f64, &'a [(u32, f64)]);
-    let cases: [Case<'_>; 4] = [
+    let cases: [Addition<'_>; 4] = [
         (
             &steep,
             graph_ms,
@@ -100,7 +106,7 @@ fn the_best_rung_to_move() {
 #[test]
 fn the_best_ladder_of_each_length() {
     let mut tally = Tally::new("ladders of one to eight rungs");
-    let steep: &[(&[u32], f64)] = &[
+    let steep: &[Worked<'_>] = &[
         (&[3], 5.464_2),
         (&[3, 7], 5.343_925),
         (&[2, 5, 8], 5.253),
@@ -110,7 +116,7 @@ fn the_best_ladder_of_each_length() {
         (&[2, 4, 6, 8, 10, 13, 16], 5.050_6),
         (&[2, 4, 6, 8, 10, 12, 14, 16], 5.024_5),
     ];
-    let flat: &[(&[u32], f64)] = &[
+    let flat: &[Worked<'_>] = &[
         (&[16], 4.648),
         (&[12, 32], 4.548),
         (&[8, 16, 32], 4.468_4),
@@ -120,7 +126,7 @@ fn the_best_ladder_of_each_length() {
         (&[2, 5, 8, 12, 16, 24, 32], 4.416_95),
         (&[2, 5, 8, 12, 16, 21, 26, 32], 4.413_012),
     ];
-    let steep_best: &[(&[u32], f64)] = &[
+    let steep_best: &[Worked<'_>] = &[
         (&[8], 5.436_3),
         (&[5, 8], 5.334_6),
         (&[2, 5, 8], 5.253),
@@ -128,7 +134,7 @@ fn the_best_ladder_of_each_length() {
         (&[2, 5, 8, 12, 16], 5.139_9),
         (&[2, 4, 6, 8, 12, 16], 5.094_1),
     ];
-    let cases: [(&str, Policy, &[(&[u32], f64)]); 3] =
+    let cases: [(&str, Policy, &[Worked<'_>]); 3] =
         [(PROFILES[0], graph_ms, steep), (PROFILES[0], best_ms, steep_best), (PROFILES[1], graph_ms, flat)];
     for (profile, policy, table) in cases {
         let ladders: Vec<Vec<u32>> = table.iter().map(|(ladder, _)| ladder.to_vec()).collect();

@@ -39,7 +39,7 @@ impl Sheet {
 
     /// The same steps on a server of 256 requests and 8,192 tokens with the engine's own ladder and mode.
     pub(super) fn on_the_specimen(mut self) -> Self {
-        self.server = "max_num_seqs = 256\nmax_num_batched_tokens = 8192\n".to_owned();
+        "max_num_seqs = 256\nmax_num_batched_tokens = 8192\n".clone_into(&mut self.server);
         self.candidates = vec!["name = \"engine default\"".to_owned()];
         self
     }
@@ -54,10 +54,10 @@ impl Sheet {
     /// The text of the scenario.
     fn text(&self) -> String {
         let Self { server, steps, candidates } = self;
-        let candidates: String = candidates.iter().map(|candidate| format!("[[candidate]]\n{candidate}\n")).collect();
+        let candidates = candidates.join("\n[[candidate]]\n");
         format!(
             "schema = 1\nname = \"sheet\"\n[server.vllm]\nenable_prefix_caching = false\n{server}\
-             [profile]\nbuiltin = \"textbook\"\n[traffic]\nsteps = [\n{steps}]\n{candidates}"
+             [profile]\nbuiltin = \"textbook\"\n[traffic]\nsteps = [\n{steps}]\n[[candidate]]\n{candidates}\n"
         )
     }
 
