@@ -28,7 +28,7 @@ impl Sheet {
     /// One step that holds a prefill for each number of tokens.
     pub(super) fn prefills(tokens: impl Iterator<Item = u32>) -> Self {
         let steps = tokens.fold(String::new(), |mut steps, tokens| {
-            // Two requests whose lengths differ, or a first token: neither is a uniform decode of the engine.
+            // Two requests of different lengths; below three tokens there is only one request.
             let (requests, query_len) = if tokens < 3 { (1, tokens) } else { (2, tokens - 1) };
             writeln!(steps, "{{ tokens = {tokens}, requests = {requests}, query_len = {query_len}, count = 1 }},")
                 .expect("a string");
