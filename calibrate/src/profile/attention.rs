@@ -19,6 +19,14 @@ pub struct Attention {
     pub padded_request_us: f64,
 }
 
+impl Attention {
+    /// Whether attention costs nothing in any step, as in a profile that counts it into the dense work.
+    pub fn is_free(&self) -> bool {
+        let nothing = Surface::Constant(0.0);
+        self.decode == nothing && self.prefill == nothing && self.mixed.is_none() && self.padded_request_us == 0.0
+    }
+}
+
 /// A cost over two quantities.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Surface {
@@ -139,6 +147,21 @@ mod tests {
         assert_eq!(outside(4.0, 30.0), None);
         // Beyond 30 at x = 1: 4 + (40 - 30) * (4 - 2) / (30 - 10).
         assert_eq!(grid.at(1.0, 40.0).value, 5.0);
+    }
+
+    #[test]
+    fn attention_is_free_only_without_any_cost() {
+        let free = Attention {
+            decode: Surface::Constant(0.0),
+            prefill: Surface::Constant(0.0),
+            mixed: None,
+            separate_kernels: true,
+            padded_request_us: 0.0,
+        };
+        assert!(free.is_free());
+        assert!(!Attention { padded_request_us: 0.1, ..free.clone() }.is_free());
+        assert!(!Attention { prefill: Surface::Constant(1.0), ..free.clone() }.is_free());
+        assert!(!Attention { decode: Surface::Grid(grid()), ..free }.is_free());
     }
 
     #[test]

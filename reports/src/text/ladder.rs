@@ -72,22 +72,44 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
             .collect();
         paragraph(sink, &spans.join(" "), "  padded to      ", &indent)?;
     }
-    if !candidate.descriptors.is_empty() {
-        writeln!(sink, "  captured in this order, tokens (tokens/requests where the key names another count):")?;
+    captures(&candidate.descriptors, sink)
+}
+
+/// The descriptors in capture order. Neighbours of one kind share a line, and so do neighbouring sizes that are captured
+/// for the same counts of LoRA adapters.
+fn captures(descriptors: &[DescriptorRecord], sink: &mut impl Write) -> io::Result<()> {
+    if descriptors.is_empty() {
+        return Ok(());
     }
-    for group in candidate.descriptors.chunk_by(|a, b| kind(a) == kind(b)) {
-        let tokens: Vec<String> = group.iter().map(tokens).collect();
-        paragraph(sink, &format!("{}: {}", kind(&group[0]), tokens.join(" ")), "    ", "      ")?;
+    let adapters = descriptors.iter().any(|descriptor| descriptor.loras != 0);
+    let each = if adapters { ", LoRA counts in turn" } else { "" };
+    let heading = "captured in this order, tokens (tokens/requests where the key names another count)";
+    writeln!(sink, "  {heading}{each}:")?;
+    for group in descriptors.chunk_by(|a, b| kind(a) == kind(b)) {
+        let sizes: Vec<&[DescriptorRecord]> = group.chunk_by(|a, b| tokens(a) == tokens(b)).collect();
+        for line in sizes.chunk_by(|a, b| loras(a).eq(loras(b))) {
+            let tokens: Vec<String> = line.iter().map(|size| tokens(&size[0])).collect();
+            let mut heading = kind(&group[0]);
+            if adapters {
+                let counts: Vec<String> = loras(line[0]).map(|count| count.to_string()).collect();
+                heading = format!("{heading} loras={}", counts.join(","));
+            }
+            paragraph(sink, &format!("{heading}: {}", tokens.join(" ")), "    ", "      ")?;
+        }
     }
     Ok(())
 }
 
-/// What neighbouring descriptors share: everything but their size.
+/// The counts of LoRA adapters of some descriptors.
+fn loras(descriptors: &[DescriptorRecord]) -> impl Iterator<Item = u32> {
+    descriptors.iter().map(|descriptor| descriptor.loras)
+}
+
+/// What neighbouring descriptors share: everything but their size and adapters.
 fn kind(descriptor: &DescriptorRecord) -> String {
     let mut parts = vec![descriptor.mode.to_string()];
     parts.extend(descriptor.uniform.map(|uniform| format!("uniform={uniform}")));
     parts.extend(descriptor.max_query.map(|max_query| format!("max_query={max_query}")));
-    parts.extend((descriptor.loras != 0).then(|| format!("loras={}", descriptor.loras)));
     parts.extend((descriptor.ubatches > 1).then(|| format!("ubatches={}", descriptor.ubatches)));
     parts.join(" ")
 }

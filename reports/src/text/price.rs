@@ -29,6 +29,9 @@ pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
         writeln!(sink)?;
         expectations(block, sink)?;
     }
+    if report.candidates.iter().any(|candidate| !candidate.losing_batches.is_empty()) {
+        writeln!(sink)?;
+    }
     for candidate in &report.candidates {
         losing(candidate, sink)?;
     }
@@ -43,6 +46,13 @@ pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
         sink,
         "E[x] is a mean over steps, weighted by how often each shape occurs. Four padding figures, four weightings: the \
          first two divide expectations, the last two average a ratio over graph steps.",
+        "- ",
+        "  ",
+    )?;
+    paragraph(
+        sink,
+        "Of a rung, to E[padded] and to E[real] are its parts of the means over all steps; mean padded, exact inside and \
+         saving are means over its own steps.",
         "- ",
         "  ",
     )?;
@@ -100,7 +110,9 @@ fn losing(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     let batches: Vec<String> = candidate.losing_batches.iter().map(|range| span(*range)).collect();
-    paragraph(sink, &format!("{}: replay loses at batches {}", candidate.name, batches.join(", ")), "", "  ")
+    let one = matches!(candidate.losing_batches[..], [[first, last]] if first == last);
+    let noun = if one { "batch" } else { "batches" };
+    paragraph(sink, &format!("{}: replay loses at {noun} {}", candidate.name, batches.join(", ")), "", "  ")
 }
 
 fn rungs(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
@@ -110,8 +122,8 @@ fn rungs(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
         ("of steps", Align::Right),
         ("mean padded", Align::Right),
         ("exact inside", Align::Right),
-        ("padded rows", Align::Right),
-        ("real rows", Align::Right),
+        ("to E[padded]", Align::Right),
+        ("to E[real]", Align::Right),
         ("saving, ms", Align::Right),
     ];
     let mut shown: Vec<&PriceRung> = candidate.rungs.iter().collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use reports::ExplainReport;
+use reports::{EngineReport, ExplainReport};
 
 use super::engine_flags::EngineFlags;
 use super::failure::Failure;
@@ -138,7 +138,7 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let step = step_of_flags(arguments, options.graphs.num_speculative_tokens)?;
     let dispatch = plan.dispatch(&step.shape);
     Ok(ExplainReport {
-        engine: record::engine(&options),
+        engine: EngineReport { max_model_len: None, ..record::engine(&options) },
         profile: profile.as_ref().map(record::profile),
         candidate: "flags".to_owned(),
         capture_sizes: plan.capture_sizes().to_vec(),

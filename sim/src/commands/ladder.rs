@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use calibrate::profile::Profile;
 use clap::Args;
-use reports::{LadderReport, Warning};
+use reports::{EngineReport, LadderReport, Warning};
 
 use super::engine_flags::EngineFlags;
 use super::failure::Failure;
@@ -53,7 +53,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
 
 fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
     let mut report = LadderReport {
-        engine: record::engine(&inputs.scenario.server),
+        engine: engine(&inputs.scenario.server),
         warnings: inputs.scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect(),
         candidates: Vec::new(),
     };
@@ -71,8 +71,13 @@ fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
     let plan = GraphPlan::build(options)?;
     Ok(LadderReport {
-        engine: record::engine(options),
+        engine: engine(options),
         warnings: warnings::of_plan(NAME, &plan),
         candidates: vec![record::ladder(NAME, &options.graphs, &plan, profile.as_ref())],
     })
+}
+
+/// The engine; a ladder serves no request and schedules no step.
+fn engine(options: &VllmOptions) -> EngineReport {
+    EngineReport { max_model_len: None, async_scheduling: None, ..record::engine(options) }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::{PriceReport, Warning};
+use reports::{EngineReport, PriceReport, Warning};
 
 use super::failure::Failure;
 use super::format::Format;
@@ -46,7 +46,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     };
     let setups = inputs.prepare_all()?;
     let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
-    if inputs.profile.attention().is_some() {
+    if inputs.profile.attention().is_some_and(|attention| !attention.figures.is_free()) {
         warnings.push(Warning::general(
             "attention_left_out",
             "a histogram of step shapes holds no contexts: attention is left out of every step time, so savings stand \
@@ -65,7 +65,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
         .collect();
     let report = PriceReport {
         scenario: record::scenario(&inputs.scenario, None, 0.0),
-        engine: record::engine(&inputs.scenario.server),
+        engine: EngineReport { max_model_len: None, ..record::engine(&inputs.scenario.server) },
         profile: record::profile(&inputs.profile),
         warnings,
         candidates,
