@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::cost::CostModel;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
 use crate::observe::StepScheduled;
-use crate::time::SimTime;
+use crate::time::{SimDuration, SimTime};
 
 /// What one captured graph did in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,10 @@ pub struct RungStats {
     pub rungs: BTreeMap<Descriptor, RungTally>,
     /// Steps without a graph, by cause.
     pub fallbacks: BTreeMap<FallbackCause, u64>,
+    /// Device time of the steps without a graph.
+    pub fallback_device: SimDuration,
+    /// Launch time of the steps without a graph.
+    pub fallback_launch: SimDuration,
     /// When the first step without a graph was scheduled.
     pub first_fallback: Option<SimTime>,
     /// Steps that wanted a FULL graph and ran PIECEWISE.
@@ -87,6 +91,8 @@ impl<'a> RungRecorder<'a> {
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += 1;
+            stats.fallback_device += step.cost.device();
+            stats.fallback_launch += step.cost.launch();
             stats.first_fallback.get_or_insert(step.span.scheduled);
             return;
         }

@@ -1,20 +1,26 @@
 //! Warnings about what a run showed.
 
+use calibrate::profile::{Kind, Overlap, Profile};
 use reports::Warning;
 
 use super::percent;
+use crate::cost::Execution;
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
 use crate::server::{RunEnd, Setup};
 
+/// A candidate whose steps run without a graph at least this often is judged by what such steps cost.
+const FALLBACK_SHARE_OF_NOTE: f64 = 0.2;
+
 /// What one candidate's run gives reason to warn about.
 #[must_use]
-pub fn after_run(name: &str, setup: &Setup, summary: &Summary, end: &RunEnd) -> Vec<Warning> {
+pub fn after_run(name: &str, setup: &Setup, profile: &Profile, summary: &Summary, end: &RunEnd) -> Vec<Warning> {
     let about = |code: &str, message: String| Warning::about(name, code, message);
     [
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
         relaxed(summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
+        rests_on_declared(profile, setup, summary).map(|message| about("eager_cost_declared", message)),
         outside(summary).map(|message| about("outside_range", message)),
         mixed_as_sum(summary).map(|message| about("mixed_attention_as_sum", message)),
         refused(setup, summary).map(|message| about("requests_refused", message)),
@@ -62,6 +68,30 @@ fn losing(summary: &Summary) -> Option<String> {
             total.saved_ns as f64 / 1e6
         )
     })
+}
+
+/// Where steps without a graph matter and their launch cost is a planning figure: what the answer rests on.
+fn rests_on_declared(profile: &Profile, setup: &Setup, summary: &Summary) -> Option<String> {
+    let rungs = &summary.rungs;
+    let provenance = &profile.engine.dispatch.provenance;
+    let often = rungs.fallback_rate().is_some_and(|share| share >= FALLBACK_SHARE_OF_NOTE);
+    if !often || provenance.kind != Kind::Declared || profile.overlap != Overlap::Pipelined {
+        return None;
+    }
+    let (ops, dispatch) = (&profile.engine.ops.figures, &profile.engine.dispatch.figures);
+    let (ops, per_op_us) = match setup.cost.eager() {
+        Execution::Eager => (ops.eager, dispatch.eager_us),
+        _ => (ops.compiled, dispatch.compiled_us),
+    };
+    let steps = rungs.fallback_steps() as f64;
+    let (launch_ms, device_ms) = (rungs.fallback_launch.as_ms() / steps, rungs.fallback_device.as_ms() / steps);
+    let even_us = device_ms * 1e3 / f64::from(ops) - profile.machine.launch.figures.launch_us;
+    Some(format!(
+        "steps without a graph launch for {launch_ms:.1} ms on average beside {device_ms:.1} ms of device time, from a \
+         declared {per_op_us} us per operation (planning range: {}): above about {even_us:.0} us per operation they would \
+         be held up by the host and this candidate would look worse; measure it before acting on the difference",
+        provenance.range.as_deref().unwrap_or("none given")
+    ))
 }
 
 fn outside(summary: &Summary) -> Option<String> {

@@ -99,7 +99,7 @@ fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> V
     for result in results {
         let Job { candidate, .. } = result.job;
         let name = &inputs.scenario.candidates[candidate].name;
-        for warning in warnings::after_run(name, &setups[candidate], &result.summary, &result.end) {
+        for warning in warnings::after_run(name, &setups[candidate], &inputs.profile, &result.summary, &result.end) {
             let known = |seen: &Warning| seen.code == warning.code && seen.candidate == warning.candidate;
             if !all.iter().any(known) {
                 all.push(warning);
