@@ -386,9 +386,10 @@ def planning_engine(layers=32):
         ),
         dispatch=(
             dict(eager_us=30, compiled_us=10),
-            declared("7 to 56 us per eager operation and 2 to 20 us per compiled one, by host CPU and framework; public eager"
-                     " steps come to 24 us (8B, H100), 26 us (8B, SGLang), 35 and 36 us (GPT-2, H200, vLLM and SGLang) and"
-                     " 47 us (0.5B, L40) per operation with its launch; no compiled step without graphs is public"),
+            declared("7 to 56 us per eager operation and 2 to 20 us per compiled one, by host CPU and framework",
+                     source="planning figure from public reports: eager steps come to 24 us (8B, H100), 26 us (8B, SGLang),"
+                            " 35 and 36 us (GPT-2, H200, vLLM and SGLang) and 47 us (0.5B, L40) per operation with its"
+                            " launch; no compiled step without graphs is public; replace it by a calibration run"),
         ),
         host=(
             dict(step_overhead_us=800, per_request_us=4, padding_bookkeeping_us=20),

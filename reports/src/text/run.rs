@@ -70,7 +70,7 @@ fn head(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
         parts.insert(0, format!("{} requests", number::count(requests)));
     }
     if scenario.warmup_s > 0.0 {
-        parts.push(format!("the first {} s are left out", scenario.warmup_s));
+        parts.push(format!("the first {} s are left out", number::fixed(scenario.warmup_s, 3)));
     }
     paragraph(sink, &parts.join("; "), "", "  ")?;
     writeln!(sink)
