@@ -54,8 +54,8 @@ pub struct RungStats {
     pub rungs: BTreeMap<Descriptor, RungTally>,
     /// Steps without a graph, by cause.
     pub fallbacks: BTreeMap<FallbackCause, u64>,
-    /// Device time of the steps without a graph.
-    pub fallback_device: SimDuration,
+    /// Device time of the fastest step without a graph.
+    pub fallback_device_min: Option<SimDuration>,
     /// Launch time of the steps without a graph.
     pub fallback_launch: SimDuration,
     /// When the first step without a graph was scheduled.
@@ -91,7 +91,8 @@ impl<'a> RungRecorder<'a> {
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += 1;
-            stats.fallback_device += step.cost.device();
+            let device = step.cost.device();
+            stats.fallback_device_min = Some(stats.fallback_device_min.map_or(device, |least| least.min(device)));
             stats.fallback_launch += step.cost.launch();
             stats.first_fallback.get_or_insert(step.span.scheduled);
             return;

@@ -83,13 +83,13 @@ fn rests_on_declared(profile: &Profile, setup: &Setup, summary: &Summary) -> Opt
         Execution::Eager => (ops.eager, dispatch.eager_us),
         _ => (ops.compiled, dispatch.compiled_us),
     };
-    let steps = rungs.fallback_steps() as f64;
-    let (launch_ms, device_ms) = (rungs.fallback_launch.as_ms() / steps, rungs.fallback_device.as_ms() / steps);
+    let launch_ms = rungs.fallback_launch.as_ms() / rungs.fallback_steps() as f64;
+    let device_ms = rungs.fallback_device_min?.as_ms();
     let even_us = device_ms * 1e3 / f64::from(ops) - profile.machine.launch.figures.launch_us;
     Some(format!(
-        "steps without a graph launch for {launch_ms:.1} ms on average beside {device_ms:.1} ms of device time, from a \
-         declared {per_op_us} us per operation (planning range: {}): above about {even_us:.0} us per operation they would \
-         be held up by the host and this candidate would look worse; measure it before acting on the difference",
+        "steps without a graph launch for {launch_ms:.1} ms each, from a declared {per_op_us} us per operation (planning \
+         range: {}), while the device takes {device_ms:.1} ms for the fastest of them: above about {even_us:.0} us per \
+         operation the host would hold such steps up and this candidate would look worse; measure before acting on it",
         provenance.range.as_deref().unwrap_or("none given")
     ))
 }
