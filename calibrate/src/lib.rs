@@ -7,6 +7,7 @@ mod command_line;
 pub mod exit;
 pub mod profile;
 mod show;
+pub mod stderr;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
@@ -37,7 +38,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(()) => Exit::Ok,
         Err(Failure::Profile(error)) => {
             let unwritable = matches!(error, ProfileError::Write { .. });
-            eprintln!("{:?}", miette::Report::new(error));
+            stderr::report(&error);
             if unwritable { Exit::Unexpected } else { Exit::BadInput }
         }
         // The reader has seen enough, as in `calibrate show NAME | head`.

@@ -57,11 +57,11 @@ pub struct StepShapeReport {
 /// One rule of the dispatcher and what it said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCheck {
-    /// The rule, in a few words.
+    /// The rule's name.
     pub rule: String,
-    /// The numbers it compared.
+    /// What it compared.
     pub detail: String,
-    /// What followed: `pass`, `stop`, `fits`, `does not fit` and the like.
+    /// What followed: `goes on`, `no graph`, `fits`, `does not fit`, `taken` and the like.
     pub outcome: String,
 }
 

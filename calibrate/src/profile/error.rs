@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
+use crate::stderr::shown;
+
 /// Why a profile could not be read or written.
 ///
 /// Also a [`miette::Diagnostic`], so that a binary can print the faulty line of the file.
@@ -79,7 +81,8 @@ impl Diagnostic for ProfileError {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let fault = self.fault()?;
-        let label = LabeledSpan::new_with_span(Some("here".into()), fault.span.clone());
+        // Without a label no line is printed; the message names line and column all the same.
+        let label = LabeledSpan::new_with_span(None, shown(fault.text(), &fault.span)?);
         Some(Box::new(std::iter::once(label)))
     }
 }

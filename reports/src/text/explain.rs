@@ -36,11 +36,15 @@ pub fn explain(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> 
 }
 
 fn shape(shape: &StepShapeReport) -> String {
-    let mut parts =
-        vec![format!("{} requests, {} tokens, longest query {}", shape.requests, shape.tokens, shape.max_query)];
+    let mut parts = vec![format!(
+        "{}, {}, longest query {}",
+        counted(shape.requests, "request"),
+        counted(shape.tokens, "token"),
+        shape.max_query
+    )];
     parts.push(shape.uniform.map_or_else(|| "not uniform".to_owned(), |query| format!("uniform query {query}")));
     if shape.active_loras > 0 {
-        parts.push(format!("{} LoRA adapters", shape.active_loras));
+        parts.push(counted(shape.active_loras, "LoRA adapter"));
     }
     if !shape.prefills.is_empty() {
         let chunks: Vec<String> =
@@ -54,9 +58,14 @@ fn shape(shape: &StepShapeReport) -> String {
     parts.join("; ")
 }
 
+fn counted(count: u32, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", number::count(u64::from(count)))
+}
+
 fn rules(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
     let columns = [("", Align::Right), ("rule", Align::Left), ("detail", Align::Left), ("outcome", Align::Left)];
-    let mut grid = Grid::new(&columns).wrap(1, 36).wrap(2, 42).wrap(3, 22);
+    let mut grid = Grid::new(&columns).wrap(1, 36).wrap(2, 62).wrap(3, 22);
     for (index, rule) in report.rules.iter().enumerate() {
         grid.row([(index + 1).to_string(), rule.rule.clone(), rule.detail.clone(), rule.outcome.clone()]);
     }
@@ -101,7 +110,8 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
         cost: other.cost,
         difference_ns: other.difference_ns,
     }));
-    let mut heading = vec![("cost, µs", Align::Left)];
+    let priced = report.profile.is_some();
+    let mut heading = vec![(if priced { "cost, µs" } else { "" }, Align::Left)];
     heading.extend(columns.iter().map(|column| (column.name, Align::Right)));
     let mut grid = Grid::new(&heading);
     let mut row = |label: &str, get: &dyn Fn(&Column<'_>) -> String| {
@@ -116,11 +126,16 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
             row(label, &|column| number::option(ns(column).map(|ns| ns / 1e3), 3));
         }
     }
-    row("difference", &|column| {
-        let sign = if column.difference_ns > Some(0) { "+" } else { "" };
-        format!("{sign}{}", number::option(column.difference_ns.map(|ns| ns as f64 / 1e3), 3))
-    });
+    if priced {
+        row("difference", &|column| {
+            let sign = if column.difference_ns > Some(0) { "+" } else { "" };
+            format!("{sign}{}", number::option(column.difference_ns.map(|ns| ns as f64 / 1e3), 3))
+        });
+    }
     grid.write(sink)?;
+    if !priced {
+        paragraph(sink, "not priced: no profile was given", "- ", "  ")?;
+    }
     for other in &report.alternatives {
         if let Some(note) = &other.note {
             paragraph(sink, &format!("{}: {note}", other.name), "- ", "  ")?;

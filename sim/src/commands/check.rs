@@ -14,12 +14,20 @@ use crate::warnings;
 /// Check a scenario without running it.
 ///
 /// Reads the scenario, its profile and the head of its trace, and starts every candidate as the engine would: ladder,
-/// mode, keys, KV pool. Prints one line and the warnings.
+/// mode, keys, KV pool. Prints one line, and what is accepted but likely to surprise as warnings. The rows of a trace are
+/// read by `sim run` only.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim check scenarios/chunked.toml
+  sim check scenarios/chunked.toml --profile my-gpu.toml
+  for file in scenarios/*.toml; do sim check \"$file\" || break; done
+
+Exits with 0 if the scenario can be used, with 3 if not.")]
 pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
-    /// Price with this profile instead: a built-in name or a file.
+    /// Check with this profile instead: a built-in name (`calibrate list`) or a file.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
 }

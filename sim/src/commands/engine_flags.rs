@@ -8,11 +8,14 @@ use crate::engine::vllm::options::{
 };
 use crate::scenario::limits;
 
+/// The name of the one candidate that flags describe.
+pub(super) const FLAGS_NAME: &str = "flags";
+
 /// vLLM's flags under their own names and with its defaults.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine flags (vLLM's own names and defaults)")]
 pub(super) struct EngineFlags {
-    /// The vLLM release whose rules apply.
+    /// The vLLM release whose rules apply: 0.31.0 or 0.33.0.
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]
     engine_version: Version,
     /// The model runner.
@@ -26,15 +29,15 @@ pub(super) struct EngineFlags {
     #[arg(long, value_name = "N", default_value_t = 8192,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_num_batched_tokens: u32,
-    /// The ladder, in tokens; the engine's own without it.
+    /// The ladder, in tokens, as in 1,2,4,8 [default: the engine's own].
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(..=i64::from(limits::STEP_TOKENS_MAX)))]
     cudagraph_capture_sizes: Option<Vec<u32>>,
-    /// The largest size of the engine's own ladder, in tokens.
+    /// The largest size of the engine's own ladder, in tokens [default: twice max-num-seqs, at most 512].
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_cudagraph_capture_size: Option<u32>,
-    /// NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE.
+    /// NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE [default: the engine's choice].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<CudagraphMode>)]
     cudagraph_mode: Option<CudagraphMode>,
     /// No compilation and no graphs.
@@ -43,7 +46,7 @@ pub(super) struct EngineFlags {
     /// Drafts per request and step.
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::DRAFTS_MAX)))]
     num_speculative_tokens: u32,
-    /// LoRA slots.
+    /// LoRA slots [default: LoRA off].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::LORAS_MAX)))]
     max_loras: Option<u32>,
     /// Adapter kernels specialise on the number of active adapters.
@@ -85,6 +88,25 @@ enum PerformanceFlag {
 }
 
 impl EngineFlags {
+    /// Every flag, for arguments that take the engine from elsewhere. (As a group they would all be named in the message,
+    /// whichever was given.)
+    pub(super) const IDS: [&str; 14] = [
+        "engine_version",
+        "runner",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "cudagraph_capture_sizes",
+        "max_cudagraph_capture_size",
+        "cudagraph_mode",
+        "enforce_eager",
+        "num_speculative_tokens",
+        "max_loras",
+        "specialize_active_lora",
+        "attention_support",
+        "performance_mode",
+        "data_center_blackwell",
+    ];
+
     /// The options that the flags stand for. Requests are not served, so `max_model_len` is the token budget.
     #[must_use]
     pub(super) fn options(&self) -> VllmOptions {
@@ -132,4 +154,16 @@ fn version(text: &str) -> Result<Version, String> {
         .into_iter()
         .find(|version| version.to_string() == text)
         .ok_or_else(|| "the known releases are 0.31.0 and 0.33.0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_is_listed() {
+        let command = EngineFlags::augment_args(clap::Command::new("any"));
+        let ids: Vec<&str> = command.get_arguments().map(|flag| flag.get_id().as_str()).collect();
+        assert_eq!(ids, EngineFlags::IDS);
+    }
 }

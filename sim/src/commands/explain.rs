@@ -7,12 +7,13 @@ use std::str::FromStr;
 use clap::Args;
 use reports::{EngineReport, ExplainReport};
 
-use super::engine_flags::EngineFlags;
+use super::engine_flags::{EngineFlags, FLAGS_NAME};
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
 use crate::cost::{CostModel, EngineSide, StepWork};
 use crate::engine::shape::StepShape;
+use crate::engine::vllm::options::VllmOptions;
 use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::Chunk;
 use crate::observe::{Event, Observer};
@@ -27,9 +28,21 @@ use crate::{record, warnings};
 /// The step is the N-th of a scenario's run (--scenario X --step N), or is described by --prefill and --decodes on a
 /// scenario's server or on engine flags.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim explain --decodes 13
+      13 requests that decode, on vLLM's own ladder.
+  sim explain --decodes 13 --context 4000 --profile a100-llama-3-8b
+      The same with its price.
+  sim explain --prefill 2000 --prefill 300:1700 --decodes 40 --profile a100-llama-3-8b
+      A mixed step: one new prompt, the end of another one, and 40 requests that decode.
+  sim explain --decodes 16 --num-speculative-tokens 3 --runner v1
+      A verification step: 16 requests of four tokens each.
+  sim explain --scenario scenarios/chunked.toml --candidate textbook --step 700
+      A step of a run; its number is the one in steps.jsonl.")]
 pub(super) struct Arguments {
-    /// Take server, candidates and profile from this scenario.
-    #[arg(long, value_name = "FILE")]
+    /// Take server, candidates and profile from this scenario; engine flags are not taken then.
+    #[arg(long, value_name = "FILE", conflicts_with_all = EngineFlags::IDS)]
     scenario: Option<PathBuf>,
     /// Explain the N-th step (from 0) of the scenario's run.
     #[arg(long, value_name = "N", requires = "scenario", conflicts_with_all = ["prefill", "decodes"])]
@@ -40,25 +53,25 @@ pub(super) struct Arguments {
     /// Seed of the scenario's traffic.
     #[arg(long, value_name = "N", requires = "step")]
     seed: Option<u64>,
-    /// Price with this profile: a built-in name or a file. Without a scenario and a profile nothing is priced.
+    /// Price with this profile: a built-in name (`calibrate list`) or a file. Without a scenario and a profile nothing is priced.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
-    /// A prefill: CHUNK tokens with CONTEXT tokens computed before; may be given several times.
+    /// A prefill: CHUNK tokens after CONTEXT tokens computed in earlier steps (0); may be given several times.
     #[arg(long, value_name = "CHUNK[:CONTEXT]")]
     prefill: Vec<PrefillFlag>,
-    /// Decoding requests.
+    /// Requests that decode.
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=i64::from(limits::SEQUENCES_MAX)))]
     decodes: u32,
-    /// KV tokens that each decoding request reads.
+    /// Tokens in the KV cache of each decoding request.
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "decodes",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REQUEST_TOKENS_MAX)))]
     context: u32,
-    /// Tokens of each decoding request; one more than the drafts without it.
+    /// Tokens of each decoding request [default: 1 and the drafts].
     #[arg(long, value_name = "N", requires = "decodes", value_parser = clap::value_parser!(u32).range(1..=1025))]
     query_len: Option<u32>,
     /// Distinct LoRA adapters active in the step.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::LORAS_MAX)))]
     active_loras: u32,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
@@ -108,9 +121,10 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     let setup = inputs.prepare(candidate)?;
     let step = match arguments.step {
         Some(number) => step_of_run(&inputs, &setup, arguments.seed, number)?,
-        None => step_of_flags(arguments, setup.options.graphs.num_speculative_tokens)?,
+        None => step_of_flags(arguments, &setup.options)?,
     };
-    let warnings = warnings::before_run(&inputs.scenario, &inputs.profile, std::slice::from_ref(&setup));
+    let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, std::slice::from_ref(&setup));
+    warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.scheduler));
     let pricing = Some((&setup.cost, setup.options.scheduler.async_scheduling));
     let dispatch = setup.graphs.dispatch(&step.shape);
     Ok(ExplainReport {
@@ -135,12 +149,14 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
     let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
     let pricing = cost.as_ref().map(|cost| (cost, options.scheduler.async_scheduling));
-    let step = step_of_flags(arguments, options.graphs.num_speculative_tokens)?;
+    let step = step_of_flags(arguments, &options)?;
+    let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
+    warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.scheduler));
     let dispatch = plan.dispatch(&step.shape);
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
         profile: profile.as_ref().map(record::profile),
-        candidate: "flags".to_owned(),
+        candidate: FLAGS_NAME.to_owned(),
         capture_sizes: plan.capture_sizes().to_vec(),
         cudagraph_mode: plan.mode().to_string(),
         step: None,
@@ -149,12 +165,14 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
         chosen: record_explain::choice(&step, &dispatch, EngineSide::eager_of(&plan), pricing),
         alternatives: record_explain::alternatives(&plan, &step, &dispatch, pricing),
         flags: cost.map(|cost| record_explain::flags(&cost.price(&step.work, &dispatch))).unwrap_or_default(),
-        warnings: warnings::of_plan("flags", &plan),
+        warnings,
     })
 }
 
 /// The step that --prefill and --decodes describe.
-fn step_of_flags(arguments: &Arguments, drafts: u32) -> Result<ExplainedStep, Failure> {
+fn step_of_flags(arguments: &Arguments, options: &VllmOptions) -> Result<ExplainedStep, Failure> {
+    check_adapters(arguments.active_loras, options.graphs.max_loras)?;
+    let drafts = options.graphs.num_speculative_tokens;
     let chunks: Vec<Chunk> = arguments.prefill.iter().map(|flag| flag.0).collect();
     if chunks.is_empty() && arguments.decodes == 0 {
         return Err(Failure::Usage {
@@ -205,6 +223,21 @@ fn step_of_flags(arguments: &Arguments, drafts: u32) -> Result<ExplainedStep, Fa
     })
 }
 
+/// A server without LoRA has no adapters in a step, one with N slots at most N.
+fn check_adapters(active: u32, max_loras: Option<u32>) -> Result<(), Failure> {
+    let slots = max_loras.unwrap_or(0);
+    if active <= slots {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: match max_loras {
+            None => format!("--active-loras {active}: the server has no LoRA slots"),
+            Some(slots) => format!("--active-loras {active}: the server has {slots} LoRA slots"),
+        },
+        help: Some("raise max_loras (--max-loras without a scenario), or lower --active-loras".to_owned()),
+    })
+}
+
 /// The step with this number in the scenario's run.
 fn step_of_run(inputs: &Inputs, setup: &Setup, seed: Option<u64>, number: u64) -> Result<ExplainedStep, Failure> {
     let scenario = &inputs.scenario;
@@ -216,7 +249,10 @@ fn step_of_run(inputs: &Inputs, setup: &Setup, seed: Option<u64>, number: u64) -
         (Some(step), _) => Ok(step),
         (None, Ok(end)) => Err(Failure::Usage {
             message: format!("the run has no step {number}: it has {} steps, counted from 0", end.steps),
-            help: Some("choose a smaller number".to_owned()),
+            help: Some(match end.steps {
+                0 => "the traffic has no request that takes a step".to_owned(),
+                steps => format!("the last one is --step {}", steps - 1),
+            }),
         }),
         (None, Err(error)) => Err(error.into()),
     }

@@ -15,6 +15,9 @@ use crate::traffic::TrafficError;
 /// Why a command ended without an answer.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum Failure {
+    /// The command line cannot be read.
+    #[error(transparent)]
+    Arguments(#[from] clap::Error),
     /// The command line asks for something that cannot be.
     #[error("{message}")]
     Usage {
@@ -55,15 +58,28 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code; `None` for a closed pipe, which is not an error: the reader had enough.
+    /// Says on standard error what went wrong, and answers the exit code. A closed pipe is not an error: the reader of
+    /// standard output had enough.
     #[must_use]
-    pub fn exit(&self) -> Option<Exit> {
+    pub fn report(&self) -> Exit {
         match self {
-            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
-            Self::Stdout(_) | Self::Output(_) => Some(Exit::Unexpected),
-            Self::Usage { .. } => Some(Exit::Usage),
-            Self::Scenario(_) | Self::Engine(_) | Self::Profile(_) | Self::Traffic(_) => Some(Exit::BadInput),
-            Self::Law { .. } => Some(Exit::LawBroken),
+            Self::Arguments(message) => {
+                // Standard error may be closed, which must not fail the process in another way.
+                let _ = message.print();
+            }
+            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            other => calibrate::stderr::report(other),
+        }
+        self.exit()
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
+            Self::Stdout(_) | Self::Output(_) => Exit::Unexpected,
+            Self::Arguments(_) | Self::Usage { .. } => Exit::Usage,
+            Self::Scenario(_) | Self::Engine(_) | Self::Profile(_) | Self::Traffic(_) => Exit::BadInput,
+            Self::Law { .. } => Exit::LawBroken,
         }
     }
 }

@@ -10,6 +10,6 @@ pub(super) enum Format {
     Text,
     /// One JSON document, every field documented in reports/SCHEMA.md.
     Json,
-    /// One header row, then one row a candidate.
+    /// One header row, then one row for each candidate (ladder: descriptor; explain: way to run the step).
     Csv,
 }

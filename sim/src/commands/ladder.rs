@@ -7,7 +7,7 @@ use calibrate::profile::Profile;
 use clap::Args;
 use reports::{EngineReport, LadderReport, Warning};
 
-use super::engine_flags::EngineFlags;
+use super::engine_flags::{EngineFlags, FLAGS_NAME};
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
@@ -19,15 +19,20 @@ use crate::{record, warnings};
 ///
 /// For the candidates of a scenario, or for engine flags.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim ladder
+      vLLM's own ladder with its defaults.
+  sim ladder --max-num-seqs 128 --cudagraph-mode FULL_DECODE_ONLY
+  sim ladder --cudagraph-capture-sizes 1,2,4,8,16,32 --profile a100-llama-3-8b
+      Your own ladder, with the seconds and the memory it takes.
+  sim ladder scenarios/chunked.toml --format csv
+      One row for each descriptor of each candidate.")]
 pub(super) struct Arguments {
     /// The scenario file; engine flags are not taken then.
-    #[arg(conflicts_with_all = [
-        "engine_version", "runner", "max_num_seqs", "max_num_batched_tokens", "cudagraph_capture_sizes",
-        "max_cudagraph_capture_size", "cudagraph_mode", "enforce_eager", "num_speculative_tokens", "max_loras",
-        "specialize_active_lora", "attention_support", "performance_mode", "data_center_blackwell",
-    ])]
+    #[arg(conflicts_with_all = EngineFlags::IDS)]
     scenario: Option<PathBuf>,
-    /// Take capture seconds and layers from this profile: a built-in name or a file.
+    /// Take capture seconds and layers from this profile: a built-in name (`calibrate list`) or a file.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
     /// How the answer is written.
@@ -67,13 +72,12 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
 }
 
 fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
-    const NAME: &str = "flags";
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
     let plan = GraphPlan::build(options)?;
     Ok(LadderReport {
         engine: engine(options),
-        warnings: warnings::of_plan(NAME, &plan),
-        candidates: vec![record::ladder(NAME, &options.graphs, &plan, profile.as_ref())],
+        warnings: warnings::of_plan(FLAGS_NAME, &plan),
+        candidates: vec![record::ladder(FLAGS_NAME, &options.graphs, &plan, profile.as_ref())],
     })
 }
 

@@ -26,12 +26,27 @@ Exit codes:
   5    a law of the simulation was broken: a bug in Rungwise
   130  interrupted";
 
+const AFTER_HELP: &str = "\
+Start here:
+  sim check scenarios/chunked.toml     is the scenario sound?
+  sim run scenarios/chunked.toml       which candidate serves its traffic best?
+  sim explain --decodes 13             why does a batch of 13 run padded to 16?
+
+Results go to standard output and are the same bytes for the same seed; warnings go to standard error.";
+
 /// Which batch sizes should an LLM server capture CUDA graphs for?
 ///
 /// `sim` pushes traffic through the engine's exact scheduler and dispatcher, prices every step with a cost profile, and
 /// compares candidate ladders: goodput, latency, padding, fallbacks, graph memory, start-up.
 #[derive(Debug, Parser)]
-#[command(name = "sim", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(
+    name = "sim",
+    version,
+    after_help = AFTER_HELP,
+    after_long_help = format!("{AFTER_HELP}\n\n{EXIT_CODES}"),
+    max_term_width = 100,
+    subcommand_required = true,
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +62,19 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads the process's arguments. Help and version, if that is what they ask for, go to `out` as any result does:
+    /// `None` is then left to do.
+    ///
+    /// # Errors
+    /// [`Failure::Arguments`] for a wrong command line, [`Failure::Stdout`] if help cannot be written.
+    pub fn parse_arguments(out: &mut impl Write) -> Result<Option<Self>, Failure> {
+        match Self::try_parse() {
+            Ok(cli) => Ok(Some(cli)),
+            Err(message) if message.use_stderr() => Err(message.into()),
+            Err(help) => write!(out, "{}", help.render()).map(|()| None).map_err(Failure::Stdout),
+        }
+    }
+
     /// Does what was asked. Results go to `out`, everything else to standard error.
     ///
     /// # Errors

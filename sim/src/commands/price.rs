@@ -18,10 +18,20 @@ use crate::{price, record, warnings};
 /// each way to run the steps, padding in every weighting, exact hits, each rung's share and saving, the break-even in
 /// padded rows, and the batches for which replay loses.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim price scenarios/practice.toml
+  sim price scenarios/practice.toml --profile textbook --format json
+
+A histogram in a scenario:
+  [[traffic.steps]]
+  tokens = 9       # tokens of the step
+  requests = 9     # requests in it; query_len is the longest of them, tokens / requests without it
+  count = 1200     # how many such steps")]
 pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
-    /// Price with this profile instead: a built-in name or a file.
+    /// Price with this profile instead: a built-in name (`calibrate list`) or a file.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
     /// Price only this candidate; may be given several times.

@@ -44,9 +44,9 @@ pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
     plan.explain(shape)
         .into_iter()
         .map(|check| RuleCheck {
-            rule: check.rule.to_owned(),
+            rule: check.rule.name().to_owned(),
+            outcome: check.rule.outcome(check.fired).to_owned(),
             detail: check.compared,
-            outcome: if check.fired { "fired" } else { "passed" }.to_owned(),
         })
         .collect()
 }
@@ -81,7 +81,10 @@ pub fn alternatives(
     let rung = |name: &'static str, key: Descriptor| {
         let as_if = Dispatch { descriptor: key, cause: None, relaxed: false };
         let missing = step.shape.tokens.saturating_sub(key.tokens);
-        let note = (missing > 0).then(|| format!("{missing} tokens too small: this is the price of its rows only"));
+        let note = (missing > 0).then(|| {
+            let unit = if missing == 1 { "token" } else { "tokens" };
+            format!("{missing} {unit} too small for the step: the price is that of its rows only")
+        });
         let price = pricing.map(|(cost, asynchronous)| Priced {
             cost: cost.price(&step.work, &as_if),
             overlap: cost.overlap,

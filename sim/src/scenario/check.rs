@@ -6,6 +6,7 @@ use kernels::units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::error::line;
 use super::file::{Quantity, Real, Whole};
 use super::limits::SPAN_S_MAX;
 use super::size::parse_size;
@@ -26,7 +27,7 @@ impl<'text> Check<'text> {
         let document = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let message = format!("this is not TOML: {}", error.message());
-            ScenarioError::rejected(text, file, span, message, String::new())
+            ScenarioError::rejected(text, file, &span, message, String::new())
         })?;
         Ok(Self { text, file, document, warnings: Vec::new() })
     }
@@ -42,7 +43,7 @@ impl<'text> Check<'text> {
             Some(key) => format!("{key}: {problem}"),
             None => problem.to_string(),
         };
-        ScenarioError::rejected(self.text, self.file, span.clone(), message, help.to_string())
+        ScenarioError::rejected(self.text, self.file, span, message, help.to_string())
     }
 
     /// An error of the TOML reader, in our words.
@@ -58,7 +59,7 @@ impl<'text> Check<'text> {
 
     /// Notes something that is accepted but likely to surprise.
     pub(super) fn warn(&mut self, span: &Span, problem: impl Display) {
-        let line = self.text[..span.start].matches('\n').count() + 1;
+        let line = line(self.text, span.start);
         let key = path_to(self.document.get_ref(), span).map(|key| format!("{key}: ")).unwrap_or_default();
         self.warnings.push(format!("{}:{line}: {key}{problem}", self.file));
     }

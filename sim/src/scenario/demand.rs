@@ -93,13 +93,7 @@ fn check_end(
         };
         return Err(check.reject(span, problem, "add requests = 10000, or as many as you need"));
     };
-    let rate = match arrivals {
-        Arrivals::Poisson { rate } | Arrivals::Constant { rate } | Arrivals::Gamma { rate, .. } => *rate,
-        Arrivals::OnOff { on, off, rate_on, rate_off } => {
-            (on.as_s() * rate_on + off.as_s() * rate_off) / (*on + *off).as_s()
-        }
-        Arrivals::ClosedLoop { .. } | Arrivals::Trace(_) => return Ok(()),
-    };
+    let Some(rate) = arrivals.mean_rate() else { return Ok(()) };
     if requests as f64 / rate > SPAN_S_MAX as f64 {
         let problem = format!("{requests} requests at {rate} a second take more than {SPAN_S_MAX} seconds");
         return Err(check.reject(arrivals_span, problem, "raise the rate or lower requests"));

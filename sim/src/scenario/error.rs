@@ -1,8 +1,10 @@
 //! What is wrong with a scenario, and where.
 
+use std::fmt;
 use std::io;
 
-use miette::{Diagnostic, NamedSource, SourceSpan};
+use calibrate::stderr::shown;
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use super::Span;
 
@@ -33,25 +35,52 @@ pub enum ScenarioError {
 }
 
 /// One fault and its place in the text.
-#[derive(Debug, thiserror::Error, Diagnostic)]
+#[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Rejection {
     message: String,
-    #[source_code]
     source_code: NamedSource<String>,
-    #[label]
-    span: SourceSpan,
-    #[help]
-    help: Option<String>,
+    /// `None` if the line is too long to be shown; the message then names the place.
+    span: Option<Span>,
+    help: String,
+}
+
+impl Diagnostic for Rejection {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        if self.help.is_empty() { None } else { Some(Box::new(&self.help)) }
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&self.source_code)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = self.span.clone()?;
+        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(None, span))))
+    }
 }
 
 impl ScenarioError {
-    pub(super) fn rejected(text: &str, file: &str, span: Span, message: String, help: String) -> Self {
+    /// A fault at `span` of the text, with a way out unless that is empty.
+    pub(super) fn rejected(text: &str, file: &str, span: &Span, message: String, help: String) -> Self {
+        // The TOML reader counts bytes: its places need not lie on characters.
+        let start = text.floor_char_boundary(span.start);
+        let span = start..text.ceil_char_boundary(span.end.max(start));
+        let shown = shown(text, &span);
+        let message = match shown {
+            Some(_) => message,
+            None => format!("{file}:{}: {message}", line(text, span.start)),
+        };
         Self::Rejected(Box::new(Rejection {
             message,
             source_code: NamedSource::new(file, text.to_owned()),
-            span: span.into(),
-            help: Some(help).filter(|help| !help.is_empty()),
+            span: shown,
+            help,
         }))
     }
+}
+
+/// The number, from 1, of the line at `offset`.
+pub(super) fn line(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
 }

@@ -274,7 +274,7 @@ impl Scenario {
     /// An error of a later stage, pointed at a place of this scenario.
     #[must_use]
     pub fn reject(&self, span: Span, message: impl Into<String>, help: impl Into<String>) -> ScenarioError {
-        ScenarioError::rejected(&self.source, &self.file, span, message.into(), help.into())
+        ScenarioError::rejected(&self.source, &self.file, &span, message.into(), help.into())
     }
 }
 

@@ -32,38 +32,6 @@ fn scenario(server: &str, rest: &str) -> String {
     )
 }
 
-/// Every fault of `tests/invalid`, with the whole message: of the scenario, or of its traffic as it is read.
-#[test]
-fn each_invalid_file_is_refused_with_its_message() {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("../../../tests/invalid/snapshots");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| {
-        insta::glob!("../../../tests/invalid", "*.toml", |path| {
-            let text = std::fs::read_to_string(path).expect("a readable file");
-            let file = format!("tests/invalid/{}", path.file_name().expect("a file").to_string_lossy());
-            let folder = path.parent().expect("a folder");
-            insta::assert_snapshot!("message", first_fault(&text, &file, folder));
-        });
-    });
-}
-
-fn first_fault(text: &str, file: &str, folder: &Path) -> String {
-    let scenario = match Scenario::parse(text, file, folder) {
-        Ok(scenario) => scenario,
-        Err(fault) => return render(&fault),
-    };
-    if let Err(fault) = scenario.simulable() {
-        return render(&fault);
-    }
-    let mut requests = scenario.traffic.open(scenario.traffic.seed).expect("opened once already");
-    match requests.find_map(Result::err) {
-        Some(fault) => render(&fault),
-        None => panic!("{file} is accepted"),
-    }
-}
-
 #[test]
 fn a_ladder_of_a_million_rungs_is_refused() {
     let rungs: String = (1..=1_000_000).fold(String::new(), |mut text, rung| {

@@ -9,7 +9,7 @@ use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::{NewRequest, RequestId, Scheduler, StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
-use crate::traffic::{Request, RequestStream};
+use crate::traffic::{Request, RequestStream, SkippedRows};
 
 /// Schedule calls in a row that may hand out nothing while nothing is in flight, before the loop calls it a bug.
 const FRUITLESS_LIMIT: u32 = 1_000;
@@ -52,7 +52,7 @@ pub struct RunEnd {
     /// Preemptions.
     pub preemptions: u64,
     /// Trace rows left out as bad.
-    pub skipped_rows: u64,
+    pub skipped_rows: SkippedRows,
 }
 
 impl<'a> Replica<'a> {
@@ -106,7 +106,7 @@ impl<'a> Replica<'a> {
             steps: self.steps,
             requests_offered: self.requests_offered,
             preemptions: self.scheduler.preemptions(),
-            skipped_rows: source.stream.skipped_rows().count,
+            skipped_rows: source.stream.skipped_rows(),
         })
     }
 

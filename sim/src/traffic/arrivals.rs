@@ -50,6 +50,20 @@ pub enum Arrivals {
     Trace(TraceSource),
 }
 
+impl Arrivals {
+    /// The mean rate, in requests per second; `None` where arrivals follow completions or a trace.
+    #[must_use]
+    pub fn mean_rate(&self) -> Option<f64> {
+        match self {
+            Self::Poisson { rate } | Self::Constant { rate } | Self::Gamma { rate, .. } => Some(*rate),
+            Self::OnOff { on, off, rate_on, rate_off } => {
+                Some((on.as_s() * rate_on + off.as_s() * rate_off) / (*on + *off).as_s())
+            }
+            Self::ClosedLoop { .. } | Self::Trace(_) => None,
+        }
+    }
+}
+
 /// What is done with random gaps before they are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {

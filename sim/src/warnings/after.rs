@@ -8,6 +8,7 @@ use crate::cost::Execution;
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
 use crate::server::{RunEnd, Setup};
+use crate::traffic::SkippedRows;
 
 /// A candidate whose steps run without a graph at least this often is judged by what such steps cost.
 const FALLBACK_SHARE_OF_NOTE: f64 = 0.2;
@@ -139,5 +140,6 @@ fn preempted(summary: &Summary) -> Option<String> {
 }
 
 fn skipped(end: &RunEnd) -> Option<String> {
-    (end.skipped_rows > 0).then(|| format!("{} rows of the trace were skipped as bad", end.skipped_rows))
+    let SkippedRows { count, first_line } = end.skipped_rows;
+    first_line.map(|line| format!("{count} rows of the trace were skipped as bad, the first one in line {line}"))
 }

@@ -4,7 +4,8 @@ use calibrate::profile::{Expected, Kind, Profile};
 use kernels::geometry::ModelGeometry;
 use reports::Warning;
 
-use crate::engine::shape::RuntimeMode;
+use crate::engine::shape::{RuntimeMode, StepShape};
+use crate::engine::vllm::options::SchedulerOptions;
 use crate::engine::vllm::plan::GraphPlan;
 use crate::scenario::Scenario;
 use crate::server::Setup;
@@ -26,6 +27,20 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
 #[must_use]
 pub fn of_plan(name: &str, plan: &GraphPlan) -> Vec<Warning> {
     plan.warnings().iter().map(|warning| Warning::about(name, warning.code(), warning.to_string())).collect()
+}
+
+/// What is odd about a step that somebody describes: the server would not schedule it so.
+#[must_use]
+pub fn of_step(name: &str, step: &StepShape, server: &SchedulerOptions) -> Option<Warning> {
+    let SchedulerOptions { max_num_seqs, max_num_batched_tokens, .. } = *server;
+    let excess = if step.requests > max_num_seqs {
+        format!("{} requests, more than max_num_seqs = {max_num_seqs}", step.requests)
+    } else if step.tokens > max_num_batched_tokens {
+        format!("{} tokens, more than max_num_batched_tokens = {max_num_batched_tokens}", step.tokens)
+    } else {
+        return None;
+    };
+    Some(Warning::about(name, "step_beyond_limits", format!("the step has {excess}: this server never schedules it")))
 }
 
 fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {

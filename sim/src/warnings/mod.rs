@@ -4,7 +4,7 @@ mod after;
 mod before;
 
 pub use after::after_run;
-pub use before::{before_run, of_plan};
+pub use before::{before_run, of_plan, of_step};
 
 /// A share in percent, for a sentence; a share that is not zero never reads as zero.
 fn percent(part: u64, whole: u64) -> String {

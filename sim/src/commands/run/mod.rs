@@ -15,7 +15,10 @@ use self::output::OutputFolder;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
+use crate::scenario::limits::{REQUESTS_MAX, SPAN_S_MAX};
+use crate::scenario::{Scenario, WarmUp};
 use crate::server::Setup;
+use crate::traffic::TrafficKind;
 use crate::{record, warnings};
 
 /// Compare candidate ladders on a scenario's traffic.
@@ -24,26 +27,36 @@ use crate::{record, warnings};
 /// with the cost profile, and prints the figures side by side. The same seed gives the same bytes on standard output,
 /// whatever the number of threads; warnings go to standard error.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim run scenarios/chunked.toml
+      All candidates of the scenario, side by side.
+  sim run scenarios/chunked.toml --candidate \"engine default\" --candidate textbook --seeds 5
+      Two of them on five seeds: means with intervals, and whether they differ at all.
+  sim run scenarios/chunked.toml --profile my-gpu.toml --requests 1000 --format json
+      A short run priced with your own profile, for a program to read.
+  sim run scenarios/chunked.toml --out results --steps
+      Also keeps every request and every step.")]
 pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
-    /// Seed of the traffic, instead of the scenario's.
+    /// Seed of the traffic [default: the scenario's].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Run K seeds (the seed, the seed + 1, ...): figures become means with 95 % intervals, candidates are compared in
     /// pairs on the same traffic.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: u32,
-    /// Price with this profile instead: a built-in name or a file.
+    /// Price with this profile instead: a built-in name (`calibrate list`) or a file.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
-    /// Offer at most this many requests.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    /// Offer this many requests [default: the scenario's number]; a trace may end before.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=REQUESTS_MAX))]
     requests: Option<u64>,
     /// Run only this candidate; may be given several times.
     #[arg(long = "candidate", value_name = "NAME")]
     candidates: Vec<String>,
-    /// Also write run.json and requests.csv into this folder (made if missing).
+    /// Also write run.json and requests.csv into this folder, made if missing; older ones are replaced.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With --out: also write steps.jsonl, one line a step.
@@ -56,8 +69,8 @@ pub(super) struct Arguments {
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let inputs = load(arguments)?;
-    let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
     let setups = inputs.prepare_all()?;
+    let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
     let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
     let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
     super::warn(&before);
@@ -84,10 +97,32 @@ fn load(arguments: &Arguments) -> Result<Inputs, Failure> {
     let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     inputs.scenario.simulable()?;
     inputs.select(&arguments.candidates)?;
+    if let Some(requests) = arguments.requests {
+        check_requests(requests, &inputs.scenario)?;
+        inputs.scenario.traffic.requests = Some(requests);
+    }
     let traffic = &mut inputs.scenario.traffic;
     traffic.seed = arguments.seed.unwrap_or(traffic.seed);
-    traffic.requests = arguments.requests.or(traffic.requests);
     Ok(inputs)
+}
+
+/// What a scenario checks of its own number of requests, for the number of the command line.
+fn check_requests(requests: u64, scenario: &Scenario) -> Result<(), Failure> {
+    let refuse = |message: String, help: &str| Err(Failure::Usage { message, help: Some(help.to_owned()) });
+    if let WarmUp::Requests(left_out) = scenario.warm_up
+        && left_out >= requests
+    {
+        let message = format!("--requests {requests}: leaving out the first {left_out} leaves nothing to measure");
+        return refuse(message, "raise it, or lower warm_up.requests in the scenario");
+    }
+    if let TrafficKind::Synthetic { arrivals, .. } = &scenario.traffic.kind
+        && let Some(rate) = arrivals.mean_rate()
+        && requests as f64 / rate > SPAN_S_MAX as f64
+    {
+        let message = format!("--requests {requests}: at {rate} a second they take more than {SPAN_S_MAX} seconds");
+        return refuse(message, "lower it, or raise the rate in the scenario");
+    }
+    Ok(())
 }
 
 fn seeds(first: u64, count: u32) -> Vec<u64> {

@@ -1,7 +1,7 @@
 //! One candidate's graphs, from its flags to the answer for every step.
 
 use super::config::GraphConfig;
-use super::dispatch::explain::{NoTrace, RuleCheck, RuleTrace};
+use super::dispatch::explain::{NoTrace, Rule, RuleCheck, RuleTrace};
 use super::dispatch::lora::LoraSlots;
 use super::dispatch::{v1, v2};
 use super::error::EngineError;
@@ -296,7 +296,7 @@ impl Dispatcher {
                 match graphs.dispatch(&query, trace) {
                     Ok((mode, key)) => graphs.descriptor(mode, &key),
                     Err(fault) => {
-                        trace.guard("assertion", true, || fault.to_string());
+                        trace.guard(Rule::Assertion, true, || fault.to_string());
                         graphs.descriptor(RuntimeMode::None, &v1::Key::unpadded(query.tokens))
                     }
                 }

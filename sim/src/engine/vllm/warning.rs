@@ -117,10 +117,10 @@ impl fmt::Display for GraphWarning {
             Self::ModeChanged { from, to, reason } => {
                 write!(f, "cudagraph_mode {from} becomes {to} because {reason}")
             }
-            Self::LadderRounded { query_len, before, after } => write!(
-                f,
-                "runner v1 rounds the ladder to multiples of {query_len} tokens: the ceiling goes from {before} to {after}"
-            ),
+            Self::LadderRounded { query_len, before, after } => {
+                write!(f, "runner v1 rounds the ladder to multiples of {query_len} tokens")?;
+                if before == after { Ok(()) } else { write!(f, ": the ceiling goes from {before} to {after}") }
+            }
             Self::FullBatchAboveCeiling { tokens, ceiling } => write!(
                 f,
                 "a full decode batch has {tokens} tokens, above the ceiling {ceiling}: it runs without a graph"

@@ -1,6 +1,6 @@
 //! Runner V1's `CudagraphDispatcher` (specification section 3).
 
-use super::explain::RuleTrace;
+use super::explain::{Rule, RuleTrace};
 use super::lora::LoraSlots;
 use super::rungs::RungIndex;
 use crate::engine::shape::{Descriptor, RuntimeMode};
@@ -192,16 +192,18 @@ impl CudagraphDispatcher {
             return Err(DispatchFault::NoAllowedMode);
         }
         let no_keys = self.keys.is_none();
-        if trace.guard("keys", no_keys, || format!("cudagraph_mode {}, keys made: {}", self.mode, !no_keys)) {
+        if trace.guard(Rule::Keys, no_keys, || self.keys_in_words()) {
             return Ok(eager);
         }
         let Some(table) = &self.keys else { return Ok(eager) };
         let ceiling = table.ceiling;
-        if trace.guard("ceiling", tokens > ceiling, || format!("{tokens} tokens, ceiling {ceiling}")) {
+        if trace.guard(Rule::Ceiling, tokens > ceiling, || format!("{tokens} tokens; the largest size is {ceiling}")) {
             return Ok(eager);
         }
         let only_none = query.allowed == ModeSet::NONE;
-        if trace.guard("allowed_modes", only_none, || format!("only NONE allowed: {only_none}")) {
+        if trace.guard(Rule::AllowedModes, only_none, || {
+            if only_none { "eager is forced" } else { "eager is not forced" }.to_owned()
+        }) {
             return Ok(eager);
         }
         let loras = self.captured_loras(table, query, trace)?;
@@ -209,19 +211,27 @@ impl CudagraphDispatcher {
         let held = position.and_then(|position| table.held(position, &key)).unwrap_or_default();
         if query.allowed.contains(RuntimeMode::Full) {
             let hit = if key.uniform { held.full_uniform } else { held.full_general };
-            if trace.guard("full_key", hit, || format!("FULL graph for {}: {hit}", key.words())) {
+            if trace.guard(Rule::FullKey, hit, || format!("a FULL graph of {}", key.words())) {
                 return Ok((RuntimeMode::Full, key));
             }
         }
         if query.allowed.contains(RuntimeMode::Piecewise) {
             let relaxed = Key { requests: None, uniform: false, ..key };
             let hit = held.piecewise;
-            if trace.guard("piecewise_key", hit, || format!("PIECEWISE graph for {}: {hit}", relaxed.words())) {
+            if trace.guard(Rule::PiecewiseKey, hit, || format!("a PIECEWISE graph of {}", relaxed.words())) {
                 return Ok((RuntimeMode::Piecewise, relaxed));
             }
         }
-        trace.guard("none_left", true, || "no graph fits".to_owned());
+        trace.guard(Rule::NoneLeft, true, || "no other kind of graph is left".to_owned());
         if query.allowed.contains(RuntimeMode::None) { Ok(eager) } else { Err(DispatchFault::NoneNotAllowed) }
+    }
+
+    fn keys_in_words(&self) -> String {
+        match (self.mode, &self.keys) {
+            (CudagraphMode::None, _) => "cudagraph_mode is NONE".to_owned(),
+            (mode, None) => format!("cudagraph_mode is {mode}, nothing is captured"),
+            (mode, Some(_)) => format!("cudagraph_mode is {mode}, graphs are captured"),
+        }
     }
 
     #[inline]
@@ -240,7 +250,7 @@ impl CudagraphDispatcher {
         } else {
             self.options.lora.max_loras.ok_or(DispatchFault::LoraNotConfigured)?.saturating_add(1)
         };
-        trace.guard("lora_case", false, || format!("{active} active adapters, looked up as {captured}"));
+        trace.guard(Rule::LoraCase, false, || format!("{active} active adapters use graphs for {captured}"));
         Ok(captured)
     }
 
@@ -253,7 +263,7 @@ impl CudagraphDispatcher {
         trace: &mut T,
     ) -> Result<(Option<usize>, Key), DispatchFault> {
         let (position, padded) = table.padded(query.tokens);
-        trace.guard("padded_size", false, || format!("{} tokens pad to {padded}", query.tokens));
+        trace.guard(Rule::PaddedSize, false, || format!("{} tokens pad to size {padded}", query.tokens));
         let uniform = query.uniform && self.mode.separate_routine();
         let query_len = self.options.query_len;
         if uniform && !padded.is_multiple_of(query_len) {
@@ -341,7 +351,7 @@ impl Key {
 
     fn words(&self) -> String {
         let requests = self.requests.map_or_else(String::new, |requests| format!(", {requests} requests"));
-        let uniform = if self.uniform { ", uniform decode" } else { "" };
+        let uniform = if self.uniform { ", decode only" } else { "" };
         let loras = if self.has_lora { format!(", {} adapters", self.loras) } else { String::new() };
         format!("{} tokens{requests}{uniform}{loras}", self.tokens)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::explain::{RuleTrace, field};
+use super::explain::{Rule, RuleTrace};
 use super::lora::LoraSlots;
 use super::rungs::RungIndex;
 use crate::engine::shape::{Descriptor, RuntimeMode};
@@ -102,7 +102,9 @@ impl CudaGraphManager {
         let tokens = query.tokens;
         let (case, loras) = self.lora_case(query.active_loras);
         if self.lora_cases.len() > 1 {
-            trace.guard("lora_case", false, || format!("{} active adapters, looked up as {loras}", query.active_loras));
+            trace.guard(Rule::LoraCase, false, || {
+                format!("{} active adapters use graphs for {loras}", query.active_loras)
+            });
         }
         let eager = Descriptor {
             mode: RuntimeMode::None,
@@ -114,12 +116,18 @@ impl CudaGraphManager {
             ubatches: query.ubatches,
         };
         let idle = !self.captured || tokens == 0;
-        if trace.guard("idle", idle, || format!("graphs captured: {}, {tokens} tokens", self.captured)) {
+        if trace.guard(Rule::Idle, idle, || {
+            let capturing = if self.captured { "over" } else { "not over" };
+            format!("capturing is {capturing}; {tokens} tokens to run")
+        }) {
             return eager;
         }
         let largest = || self.rungs.sizes().last().copied().unwrap_or(0);
         let position = self.rungs.position(tokens);
-        if trace.guard("ceiling", position.is_none(), || format!("{tokens} tokens, largest graph {}", largest())) {
+        if trace.guard(Rule::Ceiling, position.is_none(), || match largest() {
+            0 => "there are no graphs".to_owned(),
+            largest => format!("{tokens} tokens; the largest graph has {largest}"),
+        }) {
             return eager;
         }
         let Some(position) = position else { return eager };
@@ -129,7 +137,7 @@ impl CudaGraphManager {
                 return *graph;
             }
         }
-        trace.guard("none_left", true, || "no candidate fits".to_owned());
+        trace.guard(Rule::NoneLeft, true, || "no other graph of the smallest size that holds the step".to_owned());
         eager
     }
 
@@ -170,37 +178,46 @@ impl CudaGraphManager {
 /// The guards of one candidate, in the manager's order.
 #[inline]
 fn fits<T: RuleTrace>(graph: &Descriptor, query: &Query, loras: u32, trace: &mut T) -> bool {
-    let name = || format!("{} graph of {} tokens", graph.mode, graph.tokens);
+    let name = || format!("{} {}", graph.mode, graph.tokens);
     let wrong_length = graph.uniform.is_some() && graph.uniform != query.uniform;
-    if trace.guard("uniform_length", wrong_length, || {
-        let step = query.uniform.map_or_else(|| "not uniform".to_owned(), |length| length.to_string());
-        format!("{}: uniform length {}, step {step}", name(), field(graph.uniform))
+    if trace.guard(Rule::UniformLength, wrong_length, || {
+        let step = query.uniform.map_or_else(|| "has mixed ones".to_owned(), |length| format!("has {length} each"));
+        match graph.uniform {
+            Some(length) => format!("{}: made for queries of {length}; the step {step}", name()),
+            None => format!("{}: takes mixed query lengths", name()),
+        }
     }) {
         return false;
     }
     let too_long = graph.max_query.is_some_and(|most| query.max_query.is_none_or(|longest| longest > most));
-    if trace.guard("longest_query", too_long, || {
-        let step = query.max_query.map_or_else(|| "prefilling".to_owned(), |longest| longest.to_string());
-        format!("{}: longest query {}, step {step}", name(), field(graph.max_query))
+    if trace.guard(Rule::LongestQuery, too_long, || {
+        let step = query.max_query.map_or_else(|| "prefills".to_owned(), |longest| format!("has {longest}"));
+        match graph.max_query {
+            Some(most) => format!("{}: queries of at most {most}; the step {step}", name()),
+            None => format!("{}: takes queries of any length", name()),
+        }
     }) {
         return false;
     }
     let too_many = graph.requests.is_some_and(|most| query.requests > most);
-    if trace.guard("requests", too_many, || {
-        format!("{}: requests {}, step {}", name(), field(graph.requests), query.requests)
+    if trace.guard(Rule::Requests, too_many, || match graph.requests {
+        Some(most) => format!("{}: at most {most} requests; the step has {}", name(), query.requests),
+        None => format!("{}: takes any number of requests", name()),
     }) {
         return false;
     }
     let other = graph.tokens < query.tokens || graph.loras != loras || graph.ubatches != query.ubatches;
-    !trace.guard("key", other, || {
+    !trace.guard(Rule::Key, other, || {
+        let split = |ubatches: u32| if ubatches > 1 { format!(", {ubatches} microbatches") } else { String::new() };
+        let adapters = |loras: u32| if loras > 0 { format!(", {loras} adapters") } else { String::new() };
         format!(
-            "{}: {} tokens, {} adapters, {} microbatches; step {}, {loras}, {}",
+            "{}{}{}; the step has {} tokens{}{}",
             name(),
-            graph.tokens,
-            graph.loras,
-            graph.ubatches,
+            adapters(graph.loras),
+            split(graph.ubatches),
             query.tokens,
-            query.ubatches
+            adapters(loras),
+            split(query.ubatches)
         )
     })
 }

@@ -150,11 +150,11 @@ fn refusals_of_runner_v1() {
 #[test]
 fn explanations_name_the_guard_that_decided() {
     let made = plan(Runner::V2, 256, 8192, GraphOptions::default());
-    let fired = |shape: &StepShape| -> Vec<&str> {
+    let fired = |shape: &StepShape| -> Vec<Rule> {
         made.explain(shape).iter().filter(|check| check.fired).map(|check| check.rule).collect()
     };
-    assert_eq!(fired(&mixed(3, 513)), ["ceiling"]);
-    assert_eq!(fired(&mixed(3, 200)), ["uniform_length"], "the full graph is sent away, the piecewise one fits");
+    assert_eq!(fired(&mixed(3, 513)), [Rule::Ceiling]);
+    assert_eq!(fired(&mixed(3, 200)), [Rule::UniformLength], "the full graph is sent away, the piecewise one fits");
     assert!(fired(&decode(200, 1, 1)).is_empty(), "the first candidate fits");
 }
 
