@@ -18,7 +18,9 @@ pub fn report(diagnostic: &dyn Diagnostic) {
     let _ = sink.write_all(render(diagnostic, !plain).as_bytes());
 }
 
-fn render(diagnostic: &dyn Diagnostic, colour: bool) -> String {
+/// A report as text, with the codes of a terminal for colours if asked for.
+#[must_use]
+pub fn render(diagnostic: &dyn Diagnostic, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_links(false).with_break_words(false);
     let mut report = String::new();

@@ -31,7 +31,7 @@ pub(super) struct EngineFlags {
     max_num_batched_tokens: u32,
     /// The ladder, in tokens, as in 1,2,4,8 [default: the engine's own].
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::STEP_TOKENS_MAX)))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     cudagraph_capture_sizes: Option<Vec<u32>>,
     /// The largest size of the engine's own ladder, in tokens [default: twice max-num-seqs, at most 512].
     #[arg(long, value_name = "N",

@@ -47,7 +47,7 @@ pub enum Failure {
     Output(#[from] OutputError),
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
-    Stdout(#[source] io::Error),
+    Stdout(io::Error),
     /// A law was broken.
     #[error("{message}")]
     #[diagnostic(help("please report it with the scenario and the seed"))]

@@ -1,22 +1,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
-
 use super::*;
 use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version};
 use crate::time::SimTime;
 use crate::traffic::{Arrivals, Clip, Lengths, Request, Spread, StepRow};
-
-/// The report as a terminal 100 columns wide shows it, without colours.
-fn render(fault: &dyn Diagnostic) -> String {
-    let mut report = String::new();
-    GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
-        .with_width(100)
-        .render_report(&mut report, fault)
-        .expect("a report renders");
-    report
-}
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::parse(text, "test.toml", Path::new(""))
@@ -238,7 +226,7 @@ proptest::proptest! {
             _ => old.to_owned(),
         }).collect();
         if let Err(fault) = parse(&lines.join("\n")) {
-            render(&fault);
+            calibrate::stderr::render(&fault, false);
         }
     }
 }

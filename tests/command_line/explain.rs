@@ -1,0 +1,112 @@
+//! `sim explain`: which rule fired, what ran, what it cost, what else could have run.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{root, sim, sim_in};
+
+const CHUNKED: &str = "scenarios/chunked.toml";
+
+/// The whole answer, warnings first; provenance left out, which `sim run` prints alike and `calibrate show` tests.
+fn explained(arguments: &str) -> String {
+    let answer = sim(&[&["explain"], &arguments.split(' ').collect::<Vec<_>>()[..]].concat());
+    let text = answer.stdout.split("\nCosts: profile").next().expect("never empty").to_owned();
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    format!("$ sim explain {arguments}\n{}{text}", answer.stderr)
+}
+
+#[test]
+fn steps_by_flags() {
+    for (name, arguments) in [
+        ("exact_hit", "--decodes 16 --profile a100-llama-3-8b"),
+        ("padded", "--decodes 13 --context 4000 --profile a100-llama-3-8b"),
+        ("above_the_ceiling", "--prefill 2000 --prefill 300:1700 --decodes 40 --profile a100-llama-3-8b"),
+        ("mixed_under_decode_only", "--prefill 60 --decodes 3 --cudagraph-mode FULL_DECODE_ONLY"),
+        ("mixed_piecewise", "--prefill 60 --decodes 3 --profile a100-llama-3-8b"),
+        ("lora", "--decodes 3 --max-loras 4 --specialize-active-lora --active-loras 3"),
+        ("drafts", "--decodes 3 --num-speculative-tokens 3"),
+        ("drafts_cut_short", "--decodes 3 --num-speculative-tokens 3 --query-len 2"),
+        ("graphs_off", "--decodes 3 --cudagraph-mode NONE"),
+        ("eager", "--decodes 3 --enforce-eager"),
+        ("v1_padded", "--decodes 13 --runner v1"),
+        ("v1_above_the_ceiling", "--prefill 600 --runner v1"),
+        ("v1_mixed_under_decode_only", "--prefill 60 --decodes 3 --runner v1 --cudagraph-mode FULL_DECODE_ONLY"),
+        ("v1_lora", "--decodes 3 --runner v1 --max-loras 4 --active-loras 2"),
+        ("v1_drafts", "--decodes 3 --runner v1 --num-speculative-tokens 3"),
+        ("v1_graphs_off", "--decodes 3 --runner v1 --cudagraph-mode NONE"),
+        ("beyond_the_server", "--decodes 300"),
+    ] {
+        insta::assert_snapshot!(format!("explain_{name}"), explained(arguments));
+    }
+}
+
+#[test]
+fn steps_of_a_run() {
+    insta::assert_snapshot!("explain_first_step", explained(&format!("--scenario {CHUNKED} --step 0")));
+    insta::assert_snapshot!(
+        "explain_middle_step",
+        explained(&format!("--scenario {CHUNKED} --candidate textbook --step 700"))
+    );
+    let beyond = sim(&["explain", "--scenario", CHUNKED, "--step", "99999999"]).refused(2);
+    let help = beyond.lines().last().expect("two lines").trim();
+    let last = help.strip_prefix("help: the last one is --step ").expect(&beyond);
+    assert!(sim(&["explain", "--scenario", CHUNKED, "--step", last]).done().contains(&format!("step {last}: ")));
+}
+
+/// A step by its number is the step that the log of the run holds under that number.
+#[test]
+fn a_step_of_a_run_is_the_one_in_the_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let scenario = root().join(CHUNKED).canonicalize().expect("there");
+    let scenario = scenario.to_str().expect("a plain path");
+    let run =
+        ["run", scenario, "--candidate", "textbook", "--requests", "5000", "--seed", "3", "--out", ".", "--steps"];
+    sim_in(folder.path(), &run).done();
+    let log = std::fs::read_to_string(folder.path().join("steps.jsonl")).expect("written");
+    let mut lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.next().expect("a header");
+    let steps: Vec<Value> = lines.take(200).collect();
+    for number in [0, 1, 57, 199] {
+        let number_text = number.to_string();
+        let explain = [
+            "explain",
+            "--scenario",
+            scenario,
+            "--candidate",
+            "textbook",
+            "--seed",
+            "3",
+            "--step",
+            &number_text,
+            "--format",
+            "json",
+        ];
+        let explained: Value = serde_json::from_str(&sim_in(Path::new("."), &explain).done()).expect("JSON");
+        let logged = &steps[number]["step"];
+        assert_eq!(explained["chosen"]["mode"], logged["mode"], "step {number}");
+        assert_eq!(explained["chosen"]["descriptor"], logged["descriptor"], "step {number}");
+        assert_eq!(explained["shape"]["prefills"], logged["prefills"], "step {number}");
+        assert_eq!(explained["chosen"]["cost"], logged["cost"], "step {number}");
+    }
+}
+
+#[test]
+fn the_terms_of_a_cost_add_up() {
+    let arguments =
+        ["explain", "--prefill", "100:50", "--decodes", "13", "--profile", "a100-llama-3-8b", "--format", "json"];
+    let report: Value = serde_json::from_str(&sim(&arguments).done()).expect("JSON");
+    let alternatives = report["alternatives"].as_array().expect("a list");
+    let names: Vec<&str> = alternatives.iter().map(|other| other["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["one rung lower", "one rung higher", "compiled eager", "eager"]);
+    let chosen = report["chosen"]["cost"]["step_ns"].as_i64().expect("priced");
+    for other in alternatives.iter().chain([&report["chosen"]]) {
+        let cost = &other["cost"];
+        let ns = |term: &str| cost[term].as_i64().unwrap_or_else(|| panic!("{term} in {cost}"));
+        assert_eq!(ns("dense_ns") + ns("head_ns") + ns("attention_ns"), ns("device_ns"), "{cost}");
+        assert!(ns("step_ns") >= ns("device_ns"), "{cost}");
+        if let Some(difference) = other["difference_ns"].as_i64() {
+            assert_eq!(ns("step_ns") - chosen, difference, "{other}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Profiles that cannot be used. Each is the textbook profile with one thing changed, so that the fault is the only one.
+
+use std::fs;
+
+use super::{folder_with, root, scenario, sim, sim_in};
+
+/// What `sim check --profile profile.toml` says of the textbook profile with `from` replaced by `to`.
+#[track_caller]
+fn refusal(from: &str, to: &str) -> String {
+    let textbook = fs::read_to_string(root().join("scenarios/profiles/textbook.toml")).expect("a built-in profile");
+    assert_eq!(textbook.matches(from).count(), 1, "`{from}` is there once");
+    let folder = folder_with(&scenario("", ""));
+    fs::write(folder.path().join("profile.toml"), textbook.replace(from, to)).expect("writable");
+    sim_in(folder.path(), &["check", "scenario.toml", "--profile", "profile.toml"]).refused(3)
+}
+
+#[test]
+fn a_profile_with_one_fault_is_refused_with_its_line() {
+    let faults = [
+        refusal("schema = 1\n", "schema = 2\n"),
+        refusal("valid_rows = [1, 512]", "valid_rows = [512, 1]"),
+        refusal("launch_us = 1100", "launch_us = nan"),
+        refusal("launch_us = 1100", "launch_us = inf"),
+        refusal("launch_us = 1100", "launch_us = -1"),
+        refusal("launch_us = 1100", "launch_us = 1100\nlaunch_ms = 1.1"),
+        refusal("launch_us = 1100", "launch_us = \"1100\""),
+        refusal("[machine.launch]\nlaunch_us = 1100", "[machine.launch"),
+    ];
+    insta::assert_snapshot!(faults.join("\n"));
+}
+
+/// Curves must rise in x, whatever they do in y.
+#[test]
+fn a_table_with_falling_x_is_refused() {
+    let a100 = fs::read_to_string(root().join("scenarios/profiles/a100-llama-3-8b.toml")).expect("a built-in profile");
+    let (before, dense) = a100.split_once("[machine.dense.table]").expect("measured as a table");
+    let folder = folder_with(&scenario("", ""));
+    let falling = format!("{before}[machine.dense.table]{}", dense.replacen("1, 2, 4, 8,", "1, 2, 8, 4,", 1));
+    fs::write(folder.path().join("profile.toml"), falling).expect("writable");
+    let message = sim_in(folder.path(), &["check", "scenario.toml", "--profile", "profile.toml"]).refused(3);
+    insta::assert_snapshot!(message, @r"
+     × profile.toml:35:12: machine.dense.table.rows[3]: 4 after 8: knots must rise strictly
+       ╭─[profile.toml:35:12]
+    34 │ rows = [
+    35 │   1, 2, 8, 4, 16, 24, 32, 40, 48, 56, 64, 72,
+       ·            ─
+    36 │   80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168,
+       ╰────
+     help: sort the knots, together with their costs, and keep one of each
+    ");
+}
+
+#[test]
+fn a_profile_that_is_not_there() {
+    let scenario = "scenarios/chunked.toml";
+    insta::assert_snapshot!(sim(&["run", scenario, "--profile", "h100"]).refused(3), @r"
+    × no built-in profile is called `h100`
+    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-llama-2-7b, h200-llama-
+          3.1-8b, rtx4090-llama-3.1-8b
+    ");
+    insta::assert_snapshot!(sim(&["run", scenario, "--profile", "no/such.toml"]).refused(3), @r"
+    × cannot read the profile no/such.toml: No such file or directory (os error 2)
+    ╰─▶ No such file or directory (os error 2)
+    help: check the path and its permissions, or name a built-in profile
+    ");
+    insta::assert_snapshot!(sim(&["ladder", "--profile", "scenarios"]).refused(3), @r"
+    × cannot read the profile scenarios: Is a directory (os error 21)
+    ╰─▶ Is a directory (os error 21)
+    help: check the path and its permissions, or name a built-in profile
+    ");
+}
+
+#[test]
+fn a_profile_is_named_or_a_file() {
+    let folder = folder_with(&scenario("", ""));
+    fs::copy(root().join("scenarios/profiles/textbook.toml"), folder.path().join("mine.toml")).expect("copied");
+    let run = |profile: &str| {
+        let text = sim_in(folder.path(), &["run", "scenario.toml", "--format", "csv", "--profile", profile]);
+        text.done()
+    };
+    assert_eq!(run("textbook"), run("mine.toml"));
+    assert_ne!(run("textbook"), run("a100-llama-3-8b"));
+}
