@@ -50,6 +50,19 @@ pub fn shown(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     (longest <= LINE_BYTES_MAX).then(|| span.start..span.end.min(span.start + tail.len()))
 }
 
+/// A text out of a file, fit for a terminal: control characters, which could command it, are replaced by others of the
+/// same length, so that places keep their meaning.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\t' | '\r' => c,
+        _ if c.is_ascii_control() => '?',
+        _ if c.is_control() => '¿',
+        _ => c,
+    };
+    text.chars().map(shown).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +84,11 @@ mod tests {
         assert_eq!(shown(&text, &(0..1)), None, "the line after it");
         assert_eq!(shown(&text, &(at("c")..at("c") + 1)), None, "the line before it");
         assert_eq!(shown(&text, &(at("d")..at("d") + 1)), Some(at("d")..at("d") + 1));
+    }
+
+    #[test]
+    fn control_characters_are_replaced_in_place() {
+        assert_eq!(printable("a\t\u{1b}[2J\u{7f}é\u{9b}m\0\r\n"), "a\t?[2J?é¿m?\r\n");
     }
 
     #[test]

@@ -59,12 +59,12 @@ fn a_profile_that_is_not_there() {
           3.1-8b, rtx4090-llama-3.1-8b
     ");
     insta::assert_snapshot!(sim(&["run", scenario, "--profile", "no/such.toml"]).refused(3), @r"
-    × cannot read the profile no/such.toml: No such file or directory (os error 2)
+    × cannot read the profile no/such.toml
     ╰─▶ No such file or directory (os error 2)
     help: check the path and its permissions, or name a built-in profile
     ");
     insta::assert_snapshot!(sim(&["ladder", "--profile", "scenarios"]).refused(3), @r"
-    × cannot read the profile scenarios: Is a directory (os error 21)
+    × cannot read the profile scenarios
     ╰─▶ Is a directory (os error 21)
     help: check the path and its permissions, or name a built-in profile
     ");

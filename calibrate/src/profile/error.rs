@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
-use crate::stderr::shown;
+use crate::stderr::{printable, shown};
 
 /// Why a profile could not be read or written.
 ///
@@ -15,7 +15,7 @@ use crate::stderr::shown;
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file could not be read.
-    #[error("cannot read the profile {path}: {source}", path = path.display())]
+    #[error("cannot read the profile {path}", path = path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum ProfileError {
         name: String,
     },
     /// The file could not be written; nothing of it is left behind.
-    #[error("cannot write the profile {path}: {source}", path = path.display())]
+    #[error("cannot write the profile {path}", path = path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -168,10 +168,10 @@ impl Origin<'_> {
         let start = self.text.floor_char_boundary(span.start);
         let end = self.text.ceil_char_boundary(span.end.max(start));
         ProfileError::Invalid(Box::new(Fault {
-            source: NamedSource::new(self.name, self.text.to_owned()),
+            source: NamedSource::new(self.name, printable(self.text)),
             span: start..end,
-            key: key.into(),
-            problem: problem.into(),
+            key: printable(&key.into()),
+            problem: printable(&problem.into()),
             help: help.into(),
         }))
     }
@@ -191,7 +191,8 @@ impl Origin<'_> {
         };
         let key =
             if message.starts_with("missing field") { self.table_before(span.end) } else { self.key_at(span.start) };
-        self.fault(key, span, message.replace('\n', "; "), help)
+        let problem = message.replace('\n', "; ").replace("expected f64", "expected a number");
+        self.fault(key, span, problem, help)
     }
 
     /// The span of the first header of `table` or of one inside it; the start of the text if there is none.

@@ -33,7 +33,7 @@ pub(super) struct EngineFlags {
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     cudagraph_capture_sizes: Option<Vec<u32>>,
-    /// The largest size of the engine's own ladder, in tokens [default: twice max-num-seqs, at most 512].
+    /// The largest size of the engine's own ladder, in tokens [default: twice a full decode batch, at most 512].
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_cudagraph_capture_size: Option<u32>,
@@ -53,10 +53,10 @@ pub(super) struct EngineFlags {
     #[arg(long, requires = "max_loras")]
     specialize_active_lora: bool,
     /// What the attention backend can capture.
-    #[arg(long, value_enum, default_value_t = SupportFlag::Always)]
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = SupportFlag::Always)]
     attention_support: SupportFlag,
-    /// Shape of the ladder's head.
-    #[arg(long, value_enum, default_value_t = PerformanceFlag::Balanced)]
+    /// How dense the ladder is at small sizes.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = PerformanceFlag::Balanced)]
     performance_mode: PerformanceFlag,
     /// Compute capability family 100: the default ceiling is 1024 instead of 512.
     #[arg(long)]

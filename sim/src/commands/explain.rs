@@ -22,8 +22,10 @@ use crate::scenario::limits;
 use crate::server::{Replica, Setup};
 use crate::{record, warnings};
 
-/// Explain one step: the rules that the dispatcher went through, the graph, the padding, the cost term by term, and what
-/// one rung lower, one rung higher and running without a graph would cost.
+/// Explain why one step ran as it did, and what it cost.
+///
+/// Shows the dispatcher's rules in order, the graph, the padding, the cost term by term, and what one rung lower, one rung
+/// higher and running without a graph would cost.
 ///
 /// The step is the N-th of a scenario's run (--scenario X --step N), or is described by --prefill and --decodes on a
 /// scenario's server or on engine flags.
@@ -51,7 +53,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", requires = "scenario")]
     candidate: Option<String>,
     /// Seed of the scenario's traffic.
-    #[arg(long, value_name = "N", requires = "step")]
+    #[arg(long, value_name = "N", requires = "step", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Price with this profile: a built-in name (`calibrate list`) or a file. Without a scenario and a profile nothing is priced.
     #[arg(long, value_name = "FILE|NAME")]

@@ -32,7 +32,7 @@ pub enum Failure {
     #[diagnostic(transparent)]
     Scenario(#[from] ScenarioError),
     /// The engine refuses the flags.
-    #[error("the engine would not start with these flags: {0}")]
+    #[error("the engine would not start with these flags")]
     Engine(#[from] EngineError),
     /// The cost profile cannot be used.
     #[error(transparent)]

@@ -15,9 +15,10 @@ use crate::engine::vllm::options::VllmOptions;
 use crate::engine::vllm::plan::GraphPlan;
 use crate::{record, warnings};
 
-/// Show what the engine captures: sizes, padding, descriptors in capture order, counts, seconds.
+/// Show what the engine captures.
 ///
-/// For the candidates of a scenario, or for engine flags.
+/// Capture sizes, what each batch is padded to, descriptors in capture order, their number, and the seconds that capturing
+/// takes: for the candidates of a scenario, or for engine flags.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +26,7 @@ Examples:
       vLLM's own ladder with its defaults.
   sim ladder --max-num-seqs 128 --cudagraph-mode FULL_DECODE_ONLY
   sim ladder --cudagraph-capture-sizes 1,2,4,8,16,32 --profile a100-llama-3-8b
-      Your own ladder, with the seconds and the memory it takes.
+      Your own ladder, with the CUDA graphs and the seconds it takes.
   sim ladder scenarios/chunked.toml --format csv
       One row for each descriptor of each candidate.")]
 pub(super) struct Arguments {

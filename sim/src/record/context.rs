@@ -4,7 +4,7 @@ use calibrate::profile::{Overlap, Profile, Provenance};
 use reports::{EngineReport, GroupReport, ProfileReport, ScenarioReport, SloReport};
 use sha2::{Digest, Sha256};
 
-use crate::engine::vllm::options::{AttentionSupport, VllmOptions};
+use crate::engine::vllm::options::VllmOptions;
 use crate::scenario::{Scenario, Slo};
 use crate::time::SimDuration;
 
@@ -38,17 +38,8 @@ pub fn engine(options: &VllmOptions) -> EngineReport {
         max_num_seqs: options.scheduler.max_num_seqs.into(),
         max_num_batched_tokens: options.scheduler.max_num_batched_tokens.into(),
         max_model_len: Some(options.scheduler.max_model_len.into()),
-        attention_support: support(options.graphs.attention_support).to_owned(),
+        attention_support: options.graphs.attention_support.to_string(),
         async_scheduling: Some(options.scheduler.async_scheduling),
-    }
-}
-
-fn support(support: AttentionSupport) -> &'static str {
-    match support {
-        AttentionSupport::Never => "NEVER",
-        AttentionSupport::UniformSingleTokenDecode => "UNIFORM_SINGLE_TOKEN_DECODE",
-        AttentionSupport::UniformBatch => "UNIFORM_BATCH",
-        AttentionSupport::Always => "ALWAYS",
     }
 }
 

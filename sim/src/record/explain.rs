@@ -83,7 +83,8 @@ pub fn alternatives(
         let missing = step.shape.tokens.saturating_sub(key.tokens);
         let note = (missing > 0).then(|| {
             let unit = if missing == 1 { "token" } else { "tokens" };
-            format!("{missing} {unit} too small for the step: the price is that of its rows only")
+            let price = if pricing.is_some() { ": the price is that of its rows only" } else { "" };
+            format!("{missing} {unit} too small for the step{price}")
         });
         let price = pricing.map(|(cost, asynchronous)| Priced {
             cost: cost.price(&step.work, &as_if),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use calibrate::stderr::shown;
+use calibrate::stderr::{printable, shown};
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use super::Span;
@@ -71,9 +71,10 @@ impl ScenarioError {
             Some(_) => message,
             None => format!("{file}:{}: {message}", line(text, span.start)),
         };
+        let message = printable(&message);
         Self::Rejected(Box::new(Rejection {
             message,
-            source_code: NamedSource::new(file, text.to_owned()),
+            source_code: NamedSource::new(file, printable(text)),
             span: shown,
             help,
         }))

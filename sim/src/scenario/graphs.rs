@@ -50,9 +50,11 @@ pub(super) fn candidates(
     check: &mut Check<'_>,
     files: Vec<CandidateFile>,
     server: &VllmOptions,
+    server_span: &Span,
 ) -> Result<Vec<Candidate>, ScenarioError> {
     if files.is_empty() {
-        return Ok(vec![Candidate { name: "engine default".to_owned(), graphs: server.graphs.clone(), span: 0..0 }]);
+        let (graphs, span) = (server.graphs.clone(), server_span.clone());
+        return Ok(vec![Candidate { name: "engine default".to_owned(), graphs, span }]);
     }
     if let Some(surplus) = files.get(CANDIDATES_MAX) {
         let problem = format!("expected at most {CANDIDATES_MAX} candidates, found {}", files.len());

@@ -117,7 +117,7 @@ pub struct Candidate {
     pub name: String,
     /// The server's graph options with the candidate's own laid over them.
     pub graphs: GraphOptions,
-    /// Where the candidate is written: its ladder if it has one, else its name. Empty for the default candidate.
+    /// Where the candidate is written: its ladder if it has one, else its name. Of a server without candidates: the server.
     pub span: Span,
 }
 
@@ -233,7 +233,7 @@ impl Scenario {
         let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
         let traffic =
             demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.scheduler, base_dir)?;
-        let candidates = graphs::candidates(&mut check, form.candidate, &server)?;
+        let candidates = graphs::candidates(&mut check, form.candidate, &server, &server_span)?;
         Ok(Self {
             name,
             file: file.to_owned(),

@@ -226,7 +226,7 @@ proptest::proptest! {
             _ => old.to_owned(),
         }).collect();
         if let Err(fault) = parse(&lines.join("\n")) {
-            calibrate::stderr::render(&fault, false);
+            proptest::prop_assert!(!calibrate::stderr::render(&fault, false).is_empty());
         }
     }
 }

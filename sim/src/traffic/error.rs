@@ -19,6 +19,7 @@ pub enum TrafficError {
     },
     /// Reading failed part of the way through.
     #[error("cannot read {file} after line {line}")]
+    #[diagnostic(help("check that it is a file, and that the disk it lies on is sound"))]
     Read {
         /// The file.
         file: String,

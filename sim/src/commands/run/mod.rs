@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
     /// Seed of the traffic [default: the scenario's].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Run K seeds (the seed, the seed + 1, ...): figures become means with 95 % intervals, candidates are compared in
     /// pairs on the same traffic.

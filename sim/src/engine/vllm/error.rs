@@ -88,7 +88,7 @@ pub enum EngineError {
     },
     /// Mode FULL on a backend that supports no full graphs.
     #[error(
-        "cudagraph_mode {mode} needs full graphs, but attention_support is {support:?}: choose PIECEWISE or NONE, or \
+        "cudagraph_mode {mode} needs full graphs, but attention_support is {support}: choose PIECEWISE or NONE, or \
          another attention backend"
     )]
     FullUnsupported {

@@ -233,6 +233,17 @@ pub enum AttentionSupport {
     Always,
 }
 
+impl fmt::Display for AttentionSupport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Never => "NEVER",
+            Self::UniformSingleTokenDecode => "UNIFORM_SINGLE_TOKEN_DECODE",
+            Self::UniformBatch => "UNIFORM_BATCH",
+            Self::Always => "ALWAYS",
+        })
+    }
+}
+
 impl fmt::Display for CudagraphMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

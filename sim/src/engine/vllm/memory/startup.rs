@@ -9,10 +9,13 @@ use crate::engine::vllm::options::SchedulerOptions;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "the KV pool is too small: one request of max_model_len = {max_model_len} tokens needs {needed_blocks} blocks of \
-     {block_size} tokens, {usable_blocks} are usable (one more is the null block). Lower max_model_len to at most \
-     {longest_tokens}, or give the pool at least {} blocks: num_gpu_blocks_override, a higher \
-     gpu_memory_utilization, or less graph memory",
-     u64::from(*needed_blocks) + 1
+     {block_size} tokens, {usable_blocks} are usable (one more is the null block). {}ive the pool at least {} blocks: \
+     num_gpu_blocks_override, a higher gpu_memory_utilization, or less graph memory",
+    match longest_tokens {
+        0 => "G".to_owned(),
+        tokens => format!("Lower max_model_len to at most {tokens}, or g"),
+    },
+    u64::from(*needed_blocks) + 1
 )]
 pub struct PoolTooSmall {
     /// The longest request allowed, in tokens.
