@@ -11,7 +11,20 @@ use clap::{Parser, Subcommand};
     name = "calibrate",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit codes: 0 ok; 1 unexpected; 2 usage; 3 bad profile; 4 no usable GPU, or a build that cannot measure."
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  calibrate list
+  calibrate show a100-llama-3-8b
+  calibrate show --toml a100-llama-3-8b > mine.toml     a start for your own
+  calibrate check mine.toml
+
+Exit codes:
+  0  everything asked for was done
+  1  an unexpected failure, for instance of writing output
+  2  wrong use of the command line
+  3  a bad profile
+  4  no usable GPU, or a build that cannot measure"
 )]
 pub(crate) struct CommandLine {
     /// Measure this GPU (not built yet: refused with exit code 4).

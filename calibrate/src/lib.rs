@@ -41,13 +41,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             stderr::report(&error);
             if unwritable { Exit::Unexpected } else { Exit::BadInput }
         }
-        // The reader has seen enough, as in `calibrate show NAME | head`.
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Exit::Ok,
-        Err(Failure::Output(error)) => {
-            eprintln!("error: cannot write to stdout: {error}");
-            Exit::Unexpected
-        }
+        Err(Failure::Output(error)) => unwritten(&error),
     }
+}
+
+/// Standard output could not be written. A reader that has seen enough, as in `calibrate show NAME | head`, is no failure.
+fn unwritten(error: &io::Error) -> Exit {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Exit::Ok;
+    }
+    stderr::line(format_args!("error: cannot write to stdout: {error}"));
+    Exit::Unexpected
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,16 +83,16 @@ fn act(action: Action, out: &mut impl Write) -> Result<(), Failure> {
 /// Prints clap's message: help and version on stdout, mistakes on stderr.
 fn explain(message: &clap::Error) -> Exit {
     match message.print() {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Exit::Unexpected,
         _ if message.use_stderr() => Exit::Usage,
-        _ => Exit::Ok,
+        Err(error) => unwritten(&error),
+        Ok(()) => Exit::Ok,
     }
 }
 
 fn refuse_to_measure(device: u32) -> Exit {
-    eprintln!(
+    stderr::line(format_args!(
         "error: this build cannot measure device {device} yet: it holds no GPU code\n  \
          help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)"
-    );
+    ));
     Exit::NoGpu
 }

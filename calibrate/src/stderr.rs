@@ -1,5 +1,6 @@
 //! How both binaries say on standard error what is wrong.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 
@@ -18,11 +19,16 @@ pub fn report(diagnostic: &dyn Diagnostic) {
     let _ = sink.write_all(render(diagnostic, !plain).as_bytes());
 }
 
+/// Prints one line, or several; a standard error that cannot be written is passed over.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// A report as text, with the codes of a terminal for colours if asked for.
 #[must_use]
 pub fn render(diagnostic: &dyn Diagnostic, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_links(false).with_break_words(false);
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_links(false);
     let mut report = String::new();
     match handler.render_report(&mut report, diagnostic) {
         Ok(()) => report,
@@ -92,13 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_and_no_colour_leave_the_text_alone() {
+    fn only_a_terminal_gets_colours_and_every_line_fits() {
         #[derive(Debug, thiserror::Error, Diagnostic)]
         #[error("cannot read {0}")]
         #[diagnostic(help("look"))]
         struct Unreadable(String);
-        let path = "folder/".repeat(30);
-        assert_eq!(render(&Unreadable(path.clone()), false), format!("  × cannot read\n  │ {path}\n  help: look\n"));
-        assert!(render(&Unreadable(path), true).contains("\u{1b}["), "coloured");
+        let error = Unreadable("folder/".repeat(30));
+        assert!(render(&error, true).contains("\u{1b}["));
+        let plain = render(&error, false);
+        assert!(plain.starts_with("  × cannot read folder/") && plain.ends_with("\n  help: look\n"), "{plain}");
+        assert!(plain.lines().all(|line| line.chars().count() <= WIDTH) && !plain.contains('\u{1b}'), "{plain}");
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 fn calibrate(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_calibrate")).args(arguments).output().expect("the binary was built")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
+    command.args(arguments).env_remove("NO_COLOR").env_remove("COLUMNS").output().expect("the binary was built")
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -54,12 +55,16 @@ fn unknown_names_and_missing_files_are_bad_input() {
     assert_eq!(unknown.status.code(), Some(3));
     insta::assert_snapshot!(text(&unknown.stderr), @r"
     × no built-in profile is called `a100`
-    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-
-          llama-2-7b, h200-llama-3.1-8b, rtx4090-llama-3.1-8b
+    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-llama-2-7b, h200-llama-
+          3.1-8b, rtx4090-llama-3.1-8b
     ");
     let missing = calibrate(&["check", "no/such/file.toml"]);
     assert_eq!(missing.status.code(), Some(3));
-    assert!(text(&missing.stderr).contains("cannot read the profile no/such/file.toml"), "{missing:?}");
+    insta::assert_snapshot!(text(&missing.stderr), @r"
+    × cannot read the profile no/such/file.toml
+    ╰─▶ No such file or directory (os error 2)
+    help: check the path and its permissions, or name a built-in profile
+    ");
 }
 
 #[test]
@@ -73,14 +78,38 @@ fn measuring_is_refused_not_made_up() {
 }
 
 #[test]
-fn wrong_use_exits_with_2_and_help_with_0() {
+fn wrong_use_exits_with_2() {
     for arguments in [&[][..], &["show"], &["frobnicate"], &["--device", "zero"]] {
         let output = calibrate(arguments);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{arguments:?}");
     }
-    let help = calibrate(&["--help"]);
-    assert_eq!(help.status.code(), Some(0));
-    assert!(text(&help.stdout).contains("Exit codes:"));
+}
+
+#[test]
+fn help_of_the_program_and_of_every_command() {
+    for command in ["", "show", "check", "list"] {
+        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let help = calibrate(&arguments);
+        assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), ""), "{command}");
+        insta::assert_snapshot!(
+            format!("help_{}", if command.is_empty() { "calibrate" } else { command }),
+            text(&help.stdout)
+        );
+    }
+    let version = calibrate(&["--version"]);
+    assert_eq!(text(&version.stdout), format!("calibrate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stdout_is_a_failure() {
+    for arguments in [&["list"][..], &["show", "textbook"], &["--help"]] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+        let output = Command::new(env!("CARGO_BIN_EXE_calibrate")).args(arguments).stdout(full).output();
+        let output = output.expect("the binary was built");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(text(&output.stderr), "error: cannot write to stdout: No space left on device (os error 28)\n");
+    }
 }
 
 #[test]
