@@ -109,7 +109,7 @@ fn surprising_ladders_are_accepted_with_a_warning() {
     .concat();
     let folder = folder_with(&scenario("", &candidates));
     let answer = sim_in(folder.path(), &["check", "scenario.toml"]);
-    assert_eq!(answer.stdout, "scenario.toml: ok: 4 candidates on profile a100-llama-3-8b\n");
+    assert_eq!(answer.stdout, "scenario.toml: ok: 4 candidates on profile textbook\n");
     insta::assert_snapshot!(answer.stderr, @r"
     warning[scenario]: scenario.toml:23: candidate.cudagraph_capture_sizes: 1 comes after 64; the engine sorts the
       sizes
@@ -178,7 +178,7 @@ fn bad_rows_are_skipped_on_request_and_counted() {
     let skipped = run_trace("bad_rows = \"skip\"", ROWS, &["--format", "json"]);
     insta::assert_snapshot!(skipped.stderr, @r"
     warning[replay_loses]: engine default: replay cost more than running without a graph in 2 steps (50.0 % of
-      graph steps); over all graph steps it saved -0.2 ms
+      graph steps); over all graph steps it saved -12.7 ms
     warning[trace_rows_skipped]: 3 rows of the trace were skipped as bad, the first one in line 3
     ");
     let report: serde_json::Value = serde_json::from_str(&skipped.done()).expect("JSON");
@@ -212,7 +212,7 @@ fn requests_beyond_the_model_are_refused_and_counted_not_fatal() {
     let answer = run_trace("", rows, &["--format", "json"]);
     insta::assert_snapshot!(answer.stderr, @r"
     warning[replay_loses]: engine default: replay cost more than running without a graph in 1 steps (50.0 % of
-      graph steps); over all graph steps it saved -0.1 ms
+      graph steps); over all graph steps it saved -6.3 ms
     warning[requests_refused]: engine default: 1 requests were refused: with max_model_len = 4096 their prompts
       leave no room for a token
     ");

@@ -19,11 +19,11 @@ fn explained(arguments: &str) -> String {
 #[test]
 fn steps_by_flags() {
     for (name, arguments) in [
-        ("exact_hit", "--decodes 16 --profile a100-llama-3-8b"),
-        ("padded", "--decodes 13 --context 4000 --profile a100-llama-3-8b"),
-        ("above_the_ceiling", "--prefill 2000 --prefill 300:1700 --decodes 40 --profile a100-llama-3-8b"),
+        ("exact_hit", "--decodes 16 --profile textbook"),
+        ("padded", "--decodes 13 --context 4000 --profile textbook"),
+        ("above_the_ceiling", "--prefill 2000 --prefill 300:1700 --decodes 40 --profile textbook"),
         ("mixed_under_decode_only", "--prefill 60 --decodes 3 --cudagraph-mode FULL_DECODE_ONLY"),
-        ("mixed_piecewise", "--prefill 60 --decodes 3 --profile a100-llama-3-8b"),
+        ("mixed_piecewise", "--prefill 60 --decodes 3 --profile textbook"),
         ("lora", "--decodes 3 --max-loras 4 --specialize-active-lora --active-loras 3"),
         ("drafts", "--decodes 3 --num-speculative-tokens 3"),
         ("drafts_cut_short", "--decodes 3 --num-speculative-tokens 3 --query-len 2"),
@@ -43,10 +43,13 @@ fn steps_by_flags() {
 
 #[test]
 fn steps_of_a_run() {
-    insta::assert_snapshot!("explain_first_step", explained(&format!("--scenario {CHUNKED} --step 0")));
+    insta::assert_snapshot!(
+        "explain_first_step",
+        explained(&format!("--scenario {CHUNKED} --profile textbook --step 0"))
+    );
     insta::assert_snapshot!(
         "explain_middle_step",
-        explained(&format!("--scenario {CHUNKED} --candidate textbook --step 700"))
+        explained(&format!("--scenario {CHUNKED} --profile textbook --candidate textbook --step 700"))
     );
     let beyond = sim(&["explain", "--scenario", CHUNKED, "--step", "99999999"]).refused(2);
     let help = beyond.lines().last().expect("two lines").trim();

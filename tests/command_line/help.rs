@@ -31,14 +31,13 @@ fn short_help_names_every_option_as_the_long_one_does() {
 /// The examples of the help are command lines that work.
 #[test]
 fn the_examples_are_accepted() {
-    let explain = sim(&["explain", "--help"]).done();
-    let ladder = sim(&["ladder", "--help"]).done();
-    let examples: Vec<&str> = [&explain, &ladder]
-        .into_iter()
+    let helps = ["explain", "ladder", "price"].map(|command| sim(&[command, "--help"]).done());
+    let examples: Vec<&str> = helps
+        .iter()
         .flat_map(|help| help.split("Examples:").nth(1).expect("there are examples").lines())
         .filter_map(|line| line.trim().strip_prefix("sim "))
         .collect();
-    assert!(examples.len() >= 9, "{examples:?}");
+    assert!(examples.len() >= 11, "{examples:?}");
     for example in examples {
         sim(&example.split(' ').collect::<Vec<_>>()).done();
     }

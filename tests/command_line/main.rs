@@ -71,7 +71,8 @@ fn sim(arguments: &[&str]) -> Answer {
     sim_in(&root(), arguments)
 }
 
-/// A sound scenario of 20 requests, with more lines under `[server.vllm]` and at its end.
+/// A sound scenario of 20 requests, with more lines under `[server.vllm]` and at its end. Its profile is that of the
+/// exercise, whose figures never change.
 fn scenario(server: &str, rest: &str) -> String {
     format!(
         r#"schema = 1
@@ -83,7 +84,7 @@ max_model_len = 4096
 enable_prefix_caching = false
 {server}
 [profile]
-builtin = "a100-llama-3-8b"
+builtin = "textbook"
 [traffic]
 seed = 7
 requests = 20
