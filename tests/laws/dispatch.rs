@@ -308,13 +308,12 @@ fn law_8_a_ladder_of_every_size_never_pads() {
 
 fn with_every_size(mut house: House) -> Result<House, String> {
     let budget = house.scenario.server.scheduler.max_num_batched_tokens;
-    for (candidate, setup) in house.scenario.candidates.iter_mut().zip(&mut house.setups) {
+    for candidate in &mut house.scenario.candidates {
         candidate.graphs.cudagraph_capture_sizes = Some((1..=budget).collect());
         candidate.graphs.max_cudagraph_capture_size = None;
-        // So many graphs leave no memory for a pool that follows from it.
-        let mut server = house.scenario.server.clone();
-        server.kv.num_gpu_blocks_override = Some(setup.kv_pool.num_gpu_blocks);
-        *setup = Setup::prepare(&server, &candidate.graphs, &house.profile).map_err(|error| error.to_string())?;
     }
+    // So many graphs leave no memory for a pool that follows from it.
+    let blocks = house.setups.iter().map(|setup| setup.kv_pool.num_gpu_blocks).min();
+    house.prepare_again(|server| server.kv.num_gpu_blocks_override = blocks)?;
     Ok(house)
 }

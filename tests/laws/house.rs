@@ -8,6 +8,7 @@ use std::path::Path;
 use calibrate::profile::Profile;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reports::CandidateReport;
+use sim::engine::vllm::options::VllmOptions;
 use sim::metrics::{Metrics, Summary};
 use sim::observe::{Event, Observer};
 use sim::record;
@@ -42,6 +43,17 @@ impl House {
         let setups =
             scenario.candidates.iter().map(|candidate| prepare(&candidate.graphs)).collect::<Result<_, _>>()?;
         Ok(Self { scenario, profile, setups, folder: None })
+    }
+
+    /// Makes every candidate ready again after a change of the profile or of the graph flags; `change` may also change
+    /// the server that a candidate runs on.
+    pub(crate) fn prepare_again(&mut self, change: impl Fn(&mut VllmOptions)) -> Result<(), String> {
+        let mut server = self.scenario.server.clone();
+        change(&mut server);
+        for (candidate, setup) in self.scenario.candidates.iter().zip(&mut self.setups) {
+            *setup = Setup::prepare(&server, &candidate.graphs, &self.profile).map_err(|error| chain(&error))?;
+        }
+        Ok(())
     }
 
     /// Keeps the folder that the traffic is read from.

@@ -115,12 +115,9 @@ impl Ledger {
 
     fn schedule(&mut self, step: &StepScheduled<'_>) -> Result<(), String> {
         let plan = step.plan;
-        for preempted in &plan.preempted {
-            let live = self.live.get_mut(&preempted.id.0).ok_or("a request that is not there was preempted")?;
-            require(live.running, || format!("{preempted:?} was not running"))?;
-            (live.running, live.computed) = (false, 0);
-            self.preemptions += 1;
-        }
+        require(plan.preempted.iter().all(|preempted| !self.live[&preempted.id.0].running), || {
+            format!("nobody was told that {:?} were preempted", plan.preempted)
+        })?;
         for entry in &plan.entries {
             require(plan.preempted.iter().all(|out| out.id != entry.id), || format!("{entry:?} was just preempted"))?;
             let live = self.live.get_mut(&entry.id.0).ok_or_else(|| format!("{entry:?} is not there"))?;
@@ -131,6 +128,14 @@ impl Ledger {
         require(sampled.len() == plan.sampled as usize, || format!("{plan:?} miscounts who samples"))?;
         self.in_flight.push_back(Flight { step: step.step, sampled });
         require(self.in_flight.len() <= self.depth, || format!("{} steps in flight", self.in_flight.len()))
+    }
+
+    fn preempt(&mut self, id: RequestId) -> Result<(), String> {
+        let live = self.live.get_mut(&id.0).ok_or("a request that is not there was preempted")?;
+        require(live.running, || format!("{id:?} was preempted and not running"))?;
+        (live.running, live.computed) = (false, 0);
+        self.preemptions += 1;
+        Ok(())
     }
 
     fn check_step(&self, step: &StepScheduled<'_>, plan: &StepPlan) -> Result<(), String> {
@@ -210,6 +215,7 @@ impl Law for Ledger {
                 self.refused += 1;
                 require(request.prompt_tokens >= self.max_model_len, || format!("{request:?} was refused"))
             }
+            Event::RequestPreempted { id, .. } => self.preempt(*id),
             Event::StepScheduled(step) => self.schedule(step),
             Event::StepApplied { step, outcome, .. } => self.apply(*step, &outcome.delivered),
         }

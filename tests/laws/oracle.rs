@@ -45,7 +45,7 @@ impl Law for Deliveries {
                     self.times[delivered.id.0 as usize].push(*at);
                 }
             }
-            Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl Deliveries {
             |spread: Option<Spread>| [spread.map(|s| s.mean_ms), spread.map(|s| s.median_ms), spread.map(|s| s.p99_ms)];
         let tpot = |times: &[SimTime]| {
             // The definition rounds to a nanosecond.
-            (ms(last(times), times[0]) * 1e6 / (times.len() - 1) as f64).round() / 1e6
+            (last(times).since(times[0]).0 as f64 / (times.len() - 1) as f64).round() / 1e6
         };
         let several = || kept.iter().filter(|(_, times)| times.len() > 1);
         let gaps = kept.iter().flat_map(|(_, times)| times.windows(2)).map(|pair| ms(pair[1], pair[0])).collect();
@@ -131,6 +131,10 @@ impl Files {
         all_close("ttft", ttft, plain_spread(column(|row| row.ttft_ms)))?;
         all_close("tpot", tpot, plain_spread(column(|row| row.tpot_ms)))?;
         all_close("e2el", e2el, plain_spread(column(|row| row.e2el_ms)))?;
+        if self.from_s == 0.0 {
+            let preemptions: u32 = self.requests.iter().map(|row| row.preemptions).sum();
+            is("preemptions", report.preemptions, Some(preemptions.into()))?;
+        }
         let gap_ms: f64 = finished.iter().filter_map(|row| Some(row.e2el_ms? - row.ttft_ms?)).sum();
         let gaps: u32 = finished.iter().map(|row| row.output_tokens - 1).sum();
         is("mean itl", report.mean_itl_ms, (gaps > 0).then(|| gap_ms / f64::from(gaps)))?;

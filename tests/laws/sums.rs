@@ -20,6 +20,7 @@ pub(crate) struct Count<'a> {
     warm_up: WarmUp,
     cut: Option<SimTime>,
     all_steps: u64,
+    all_preemptions: u64,
     kept: Kept,
 }
 
@@ -31,6 +32,7 @@ struct Kept {
     device_ns: u64,
     host_ns: u64,
     relaxed: u64,
+    preemptions: u64,
     /// Per mode and size: steps, exact steps, real rows, padded rows, nanoseconds saved.
     rungs: BTreeMap<(String, u64), [i64; 5]>,
     fallbacks: BTreeMap<String, u64>,
@@ -44,7 +46,7 @@ impl<'a> Count<'a> {
             WarmUp::Requests(_) => None,
         };
         let asynchronous = setup.options.scheduler.async_scheduling;
-        Self { cost: &setup.cost, asynchronous, warm_up, cut, all_steps: 0, kept: Kept::default() }
+        Self { cost: &setup.cost, asynchronous, warm_up, cut, all_steps: 0, all_preemptions: 0, kept: Kept::default() }
     }
 
     /// Holds the figures of the report, as JSON, against the counts and against each other.
@@ -54,6 +56,10 @@ impl<'a> Count<'a> {
         let kept = &self.kept;
         report.is("steps", kept.steps)?;
         report.is("relaxed_steps", kept.relaxed)?;
+        report.is("preemptions", kept.preemptions)?;
+        require(self.all_preemptions == outcome.end.preemptions, || {
+            format!("{} preemptions told, {:?}", self.all_preemptions, outcome.end)
+        })?;
         report.is("cold_start.steps", self.all_steps - kept.steps)?;
         require(self.all_steps == outcome.end.steps, || format!("{} steps, {:?}", self.all_steps, outcome.end))?;
         self.check_rungs(&report)?;
@@ -160,6 +166,10 @@ impl Law for Count<'_> {
                 for (sum, count) in tally.iter_mut().zip(counts) {
                     *sum += count;
                 }
+            }
+            Event::RequestPreempted { at, .. } => {
+                self.all_preemptions += 1;
+                self.kept.preemptions += u64::from(self.cut.is_some_and(|cut| *at >= cut));
             }
             Event::StepApplied { .. } => {}
         }

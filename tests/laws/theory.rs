@@ -33,20 +33,20 @@ fn open(text: &str, profile: Profile) -> House {
 fn law_12_one_request_at_a_time_is_an_m_d_1_queue() {
     const SEEDS: u64 = 16;
     const STEP_MS: f64 = 10.0;
-    for (load, asynchronous, overlap) in [
-        (0.3, false, Overlap::Additive),
-        (0.5, true, Overlap::Pipelined),
-        (0.7, false, Overlap::Pipelined),
-        (0.85, true, Overlap::Additive),
+    for (load, asynchronous, overlap, first_seed) in [
+        (0.3, false, Overlap::Additive, 100),
+        (0.5, true, Overlap::Pipelined, 200),
+        (0.7, false, Overlap::Pipelined, 300),
+        (0.85, true, Overlap::Additive, 400),
     ] {
         let (mut waits, mut idle) = (Vec::new(), Vec::new());
         for seed in 0..SEEDS {
-            let rate = load / STEP_MS * 1e3;
+            let rate = load * 1e3 / STEP_MS;
             let traffic = format!(
                 "[traffic.arrivals.poisson]\nrate = {rate}\n[traffic.lengths.fixed]\nprompt = 1\noutput = 1\n\
                  [warm_up]\nrequests = 1000\n"
             );
-            let text = scenario(1, asynchronous, seed, 21_000, &traffic);
+            let text = scenario(1, asynchronous, first_seed + seed, 21_000, &traffic);
             let house = open(&text, Profile { overlap, ..flat(STEP_MS * 1e3) });
             let mut sojourns = Watched(Sojourns::default());
             let outcome = house.serve(0, &mut sojourns).expect("the queue is served");
@@ -115,7 +115,7 @@ impl Law for Sojourns {
                     self.changes.push((*at, -1));
                 }
             }
-            Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
         }
         Ok(())
     }

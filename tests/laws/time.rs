@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use calibrate::profile::Overlap;
 use sim::cost::StepCost;
-use sim::observe::{Event, StepScheduled};
+use sim::observe::{Event, StepScheduled, StepSpan};
 use sim::server::Setup;
-use sim::server::timeline::StepSpan;
+
 use sim::time::{SimDuration, SimTime};
 
 use crate::house::{Law, Watched, for_all, require};
@@ -21,7 +21,10 @@ pub(crate) struct Clock {
     scheduled: SimTime,
     applied: SimTime,
     device_free: SimTime,
-    host_free: SimTime,
+    /// When the host can work on the next step.
+    next_work: SimTime,
+    /// When the last launch was issued.
+    launched: SimTime,
     in_flight: VecDeque<SimTime>,
     pub(crate) device: SimDuration,
     pub(crate) idle: SimDuration,
@@ -37,7 +40,8 @@ impl Clock {
             scheduled: SimTime::ZERO,
             applied: SimTime::ZERO,
             device_free: SimTime::ZERO,
-            host_free: SimTime::ZERO,
+            next_work: SimTime::ZERO,
+            launched: SimTime::ZERO,
             in_flight: VecDeque::new(),
             device: SimDuration::ZERO,
             idle: SimDuration::ZERO,
@@ -63,7 +67,8 @@ impl Clock {
         self.check_span(&span, &step.cost).map_err(|fault| format!("step {number}: {fault}: {span:?}"))?;
         self.scheduled = span.scheduled;
         self.device_free = span.end;
-        self.host_free = span.host_free;
+        self.next_work = if self.overlap == Overlap::Pipelined { span.host_free } else { span.end };
+        self.launched = span.host_free;
         self.device += step.cost.device();
         self.idle += span.device_idle;
         self.in_flight.push_back(span.end);
@@ -73,7 +78,8 @@ impl Clock {
     /// The host prepares and launches; the device runs when the step is prepared and the step before is done.
     fn check_span(&self, span: &StepSpan, cost: &StepCost) -> Result<(), &'static str> {
         let ok = |holds: bool, fault| if holds { Ok(()) } else { Err(fault) };
-        let host_start = span.scheduled.max(self.host_free);
+        let host_start = span.scheduled.max(self.next_work);
+        ok(span.host_free == host_start + cost.host(), "the host took another time")?;
         ok(span.device_start >= self.device_free, "two steps on the device at once")?;
         ok(span.end.since(span.device_start) >= cost.device(), "the device had no time for the step")?;
         ok(span.duration == span.end.since(self.device_free.max(span.scheduled)), "the duration is another")?;
@@ -82,12 +88,11 @@ impl Clock {
         match self.overlap {
             Overlap::Pipelined => {
                 ok(span.device_start == self.device_free.max(host_start + cost.preparation()), "started unprepared")?;
-                ok(span.host_free == host_start + cost.host(), "the host took another time")?;
                 ok(span.end == span.host_free.max(span.device_start + cost.device()), "ends at another time")
             }
             Overlap::Additive => {
-                ok(span.device_start == self.device_free.max(host_start + cost.host()), "host and device overlap")?;
-                ok(span.end == span.device_start + cost.device() && span.host_free == span.end, "ends at another time")
+                ok(span.device_start == self.device_free.max(span.host_free), "host and device overlap")?;
+                ok(span.end == span.device_start + cost.device(), "ends at another time")
             }
         }
     }
@@ -95,7 +100,11 @@ impl Clock {
     fn apply(&mut self, at: SimTime) -> Result<(), String> {
         let end = self.in_flight.pop_front().ok_or("output of no step")?;
         require(at >= end && at >= self.applied, || format!("output at {at}, step until {end}"))?;
-        require(at == end || self.asynchronous, || format!("output of {end} waited until {at}"))?;
+        // An asynchronous host launches the next step first, if there is one, and is then free at once.
+        let ready = if self.asynchronous { end.max(self.launched) } else { end };
+        require(at <= ready, || {
+            format!("output of {end} waited until {at}, launches were issued at {}", self.launched)
+        })?;
         self.applied = at;
         Ok(())
     }
@@ -106,6 +115,9 @@ impl Law for Clock {
         self.ledger.see(event)?;
         match event {
             Event::RequestArrived { at, .. } | Event::RequestRefused { at, .. } => self.arrive(*at),
+            Event::RequestPreempted { at, .. } => {
+                require(*at >= self.scheduled.max(self.applied), || format!("a preemption at {at}"))
+            }
             Event::StepScheduled(step) => self.schedule(step),
             Event::StepApplied { at, .. } => self.apply(*at),
         }
