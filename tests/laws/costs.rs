@@ -25,11 +25,8 @@ struct Figure {
 }
 
 impl Prices<'_> {
-    fn dense(&self, rows: u32) -> Figure {
-        curve(CostGroup::Dense, &self.profile.machine.dense.figures, f64::from(rows))
-    }
-
-    fn attention(&self, attention: &Attention, step: &StepScheduled<'_>) -> (Vec<Figure>, bool) {
+    /// The readings of a step's attention, and whether they are a sum that stands in for one kernel.
+    fn attention(attention: &Attention, step: &StepScheduled<'_>) -> (Vec<Figure>, bool) {
         let chunks = &step.plan.prefills;
         let chunk = chunks.iter().map(|chunk| f64::from(chunk.tokens).powi(2)).sum::<f64>().sqrt();
         let chunk_tokens: f64 = chunks.iter().map(|chunk| f64::from(chunk.tokens)).sum();
@@ -84,12 +81,12 @@ impl Prices<'_> {
         let execution = self.execution(key.mode);
         let requests = step.plan.entries.len() as u32;
         let mut figures = vec![
-            self.dense(key.tokens),
+            curve(CostGroup::Dense, &self.profile.machine.dense.figures, f64::from(key.tokens)),
             curve(CostGroup::Head, &self.profile.machine.head.figures, f64::from(requests)),
         ];
         let (mut attention_ns, mut summed) = (0, false);
         if let Some(attention) = self.profile.attention().map(|group| &group.figures) {
-            let (read, as_sum) = self.attention(attention, step);
+            let (read, as_sum) = Self::attention(attention, step);
             summed = as_sum;
             attention_ns = read.iter().map(|figure| ns(figure.us)).sum();
             if key.mode == RuntimeMode::Full {

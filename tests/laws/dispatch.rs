@@ -125,8 +125,8 @@ fn capture_sizes(graphs: &GraphOptions, max_num_seqs: u32, budget: u32) -> BTree
     let on_stride = |size: u32| match size {
         1 | 2 | 4 => true,
         0..=32 if dense => true,
-        0..256 => size % 8 == 0,
-        _ => size % 16 == 0,
+        0..256 => size.is_multiple_of(8),
+        _ => size.is_multiple_of(16),
     };
     let mut sizes: BTreeSet<u32> = (1..=ceiling).filter(|&size| on_stride(size)).collect();
     if budget <= ceiling {

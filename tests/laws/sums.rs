@@ -179,7 +179,8 @@ impl Law for Count<'_> {
 
 /// How long a step holds up the next one.
 fn period_ns(overlap: Overlap, asynchronous: bool, cost: &StepCost) -> i64 {
-    let [preparation, launch, device] = [cost.preparation(), cost.launch(), cost.device()].map(|part| part.0 as i64);
+    let [preparation, launch, device] =
+        [cost.preparation(), cost.launch(), cost.device()].map(|part| part.0.cast_signed());
     match (overlap, asynchronous) {
         (Overlap::Additive, _) => preparation + launch + device,
         (Overlap::Pipelined, true) => device.max(preparation + launch),
