@@ -116,7 +116,8 @@ fn stepped(requests: &[Request], tpot_ns: u64) -> Occupancy {
     });
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("trace.csv"), rows).expect("writes");
-    let text = "schema = 1\nname = \"occupancy\"\n[profile]\nbuiltin = \"textbook\"\n[server.vllm]\nmax_num_seqs = 1024\n\
+    let text = "schema = 1\nname = \"occupancy\"\n[profile]\nbuiltin = \"textbook\"\n[server.vllm]\n\
+                max_num_seqs = 1024\n\
                 max_num_batched_tokens = 8192\nmax_model_len = 131072\nnum_gpu_blocks_override = 10000000\n\
                 async_scheduling = false\n[traffic.arrivals.trace]\nfile = \"trace.csv\"\nformat = \"csv\"\n\
                 time_unit = \"ns\"\ncolumns = { arrival = \"at\", prompt = \"prompt\", output = \"output\" }\n";
@@ -214,7 +215,8 @@ fn recorded_traffic_has_its_published_occupancy_in_continuous_time() {
         let (default, ceiling_32) = (occupancy.under(&ladder), occupancy.under(&(1..=32).collect::<Vec<_>>()));
         let textbook = occupancy.under(&[1, 4, 8, 16, 32]);
         println!(
-            "{what}, continuous: live {:.4} / {} / {}, default ladder {:.6}, {:.6}, above 32 {:.6}, textbook {:.6}, {:.6}, {:.6}",
+            "{what}, continuous: live {:.4} / {} / {}, default ladder {:.6}, {:.6}, above 32 {:.6}, \
+             textbook {:.6}, {:.6}, {:.6}",
             occupancy.mean(),
             occupancy.p95(),
             occupancy.max(),

@@ -50,7 +50,8 @@ fn serve(house: &House, candidate: usize, asked: u64, count: u64) -> Result<(), 
     sums.check(&outcome, setup)?;
     let latency = &outcome.summary.latency;
     println!(
-        "azure conversation, {}: {} steps, goodput {:.3}/s, throughput {:.3}/s, median TTFT {:.1} ms, median TPOT {:.2} ms, \
+        "azure conversation, {}: {} steps, goodput {:.3}/s, throughput {:.3}/s, median TTFT {:.1} ms, \
+         median TPOT {:.2} ms, \
          fallback rate {:.3}, preemptions {}",
         house.scenario.candidates[candidate].name,
         outcome.end.steps,

@@ -65,7 +65,6 @@ fn preemptions_in_schedules_without_tokens_are_counted() {
     let mut observers =
         (Watched(Ledger::new(&house.setups[0])), RequestLogger::new(Vec::new(), "", 0, Slo::default()).expect("a log"));
     let outcome = house.serve(0, &mut observers).expect("served");
-    println!("{:?}", outcome.end);
     assert!(outcome.end.preemptions > 0);
     assert_eq!(outcome.summary.steps.preemptions, outcome.end.preemptions);
     let rows = observers.1.finish().expect("a log in memory");

@@ -90,7 +90,6 @@ struct Server {
     max_num_seqs: u32,
     max_num_batched_tokens: u32,
     max_model_len: u32,
-    chunked: bool,
     lines: String,
 }
 
@@ -154,20 +153,19 @@ fn server() -> impl Strategy<Value = Server> {
         if let Some(active) = active {
             line(format!("max_num_active_seqs = {}", share(active, max_num_seqs)));
         }
-        Server { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, chunked, lines }
+        Server { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines }
     })
 }
 
 impl Server {
     fn write(&self, text: &mut String) {
-        let Self { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines, .. } = self;
+        let Self { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines } = self;
         let _ = write!(
             text,
             "[server.vllm]\nversion = \"{version}\"\nrunner = \"{runner}\"\nattention_support = \"{support}\"\n\
              max_num_seqs = {max_num_seqs}\nmax_num_batched_tokens = {max_num_batched_tokens}\n\
              max_model_len = {max_model_len}\nenable_prefix_caching = false\n{lines}"
         );
-        debug_assert!(self.chunked || max_num_batched_tokens >= max_model_len, "the engine refuses anything else");
     }
 }
 
@@ -256,9 +254,12 @@ fn traffic() -> impl Strategy<Value = Demand> {
             "[traffic.arrivals.gamma]\nrate = {rate:.3}\nburstiness = {burstiness:.3}\nrescale = {rescale}"
         ))),
         (rate(), 0.0..5.0, 1_u32..2000, 1_u32..2000).prop_map(|(on, off, on_ms, off_ms)| Arrivals::Table(format!(
-            "[traffic.arrivals.on_off]\non = \"{on_ms}ms\"\noff = \"{off_ms}ms\"\nrate_on = {on:.3}\nrate_off = {off:.3}"
+            "[traffic.arrivals.on_off]\non = \"{on_ms}ms\"\noff = \"{off_ms}ms\"\n\
+             rate_on = {on:.3}\nrate_off = {off:.3}"
         ))),
-        (1_u32..64).prop_map(|clients| Arrivals::Table(format!("[traffic.arrivals.closed_loop]\nconcurrency = {clients}"))),
+        (1_u32..64).prop_map(|clients| {
+            Arrivals::Table(format!("[traffic.arrivals.closed_loop]\nconcurrency = {clients}"))
+        }),
         vec((0_u32..300, 0.0..1.2, 1_u32..80), 1..80).prop_map(Arrivals::Trace),
     ];
     let prompt = || prop_oneof![0.0..0.3, 0.3..1.0];

@@ -16,7 +16,8 @@ fn scenario(seqs: u32, asynchronous: bool, seed: u64, requests: u32, traffic: &s
     let mut text = "schema = 1\nname = \"theory\"\n[profile]\nbuiltin = \"textbook\"\n[server.vllm]\n".to_owned();
     write!(
         text,
-        "max_num_seqs = {seqs}\nmax_num_batched_tokens = 4096\nmax_model_len = 4096\nasync_scheduling = {asynchronous}\n\
+        "max_num_seqs = {seqs}\nmax_num_batched_tokens = 4096\nmax_model_len = 4096\n\
+         async_scheduling = {asynchronous}\n\
          num_gpu_blocks_override = 1000000\n[traffic]\nseed = {seed}\nrequests = {requests}\n{traffic}"
     )
     .expect("a string takes any text");
@@ -152,7 +153,8 @@ fn law_12_a_closed_loop_has_the_throughput_of_its_clients() {
     {
         let rounds = 12;
         let traffic = format!(
-            "[traffic.arrivals.closed_loop]\nconcurrency = {clients}\n[traffic.lengths.fixed]\nprompt = 5\noutput = {output}\n"
+            "[traffic.arrivals.closed_loop]\nconcurrency = {clients}\n[traffic.lengths.fixed]\n\
+             prompt = 5\noutput = {output}\n"
         );
         let text = scenario(256, asynchronous, 0, clients * rounds, &traffic);
         let house = open(&text, flat(4_000.0));
@@ -172,7 +174,8 @@ fn law_12_a_closed_loop_has_the_throughput_of_its_clients() {
 /// clients wait for their turn as Little's law says, whatever the lengths.
 #[test]
 fn law_12_a_saturated_server_gives_a_token_per_sequence_and_step() {
-    let traffic = "[traffic.arrivals.closed_loop]\nconcurrency = 40\n[traffic.lengths.uniform]\nprompt = [1, 1]\noutput = [20, 60]\n";
+    let traffic = "[traffic.arrivals.closed_loop]\nconcurrency = 40\n[traffic.lengths.uniform]\n\
+         prompt = [1, 1]\noutput = [20, 60]\n";
     let house = open(&scenario(16, false, 3, 8_000, traffic), flat(2_000.0));
     let outcome = house.serve(0, &mut ()).expect("the loop is served");
     let latency = &outcome.summary.latency;

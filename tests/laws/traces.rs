@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sim::traffic::{BadRows, Request, TraceSource, Traffic, TrafficKind, Unsorted};
 
-/// A trace's path; `None`, said aloud, where it is missing. A relative `RUNGWISE_SHARED` starts at the repository's root.
+/// A trace's path; `None`, said aloud, where it is missing. A relative `RUNGWISE_SHARED` starts at the repository's
+/// root.
 pub(crate) fn shared_trace(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let shared = std::env::var_os("RUNGWISE_SHARED").unwrap_or_else(|| "../shared".into());
