@@ -189,7 +189,7 @@ impl LatencyRecorder {
                     self.deliver(*at, delivered);
                 }
             }
-            Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
         }
     }
 

@@ -73,13 +73,16 @@ impl<'a> Metrics<'a> {
 impl Observer for Metrics<'_> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.latency.record(event);
-        if let Event::StepScheduled(step) = event {
-            if self.latency.cut().keeps(step.span.scheduled) {
+        let cut = self.latency.cut();
+        match event {
+            Event::StepScheduled(step) if cut.keeps(step.span.scheduled) => {
                 self.rungs.record(step);
                 self.steps.record(step);
-            } else {
-                self.steps_before_cut.record(step);
             }
+            Event::StepScheduled(step) => self.steps_before_cut.record(step),
+            Event::RequestPreempted { at, .. } if cut.keeps(*at) => self.steps.preemptions += 1,
+            Event::RequestPreempted { .. } => self.steps_before_cut.preemptions += 1,
+            Event::RequestArrived { .. } | Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
         }
         Ok(())
     }

@@ -62,7 +62,6 @@ impl StepTotals {
         self.launch += SimDuration(cost.launch_ns);
         self.bookkeeping += SimDuration(cost.bookkeeping_ns);
         self.device_idle += step.span.device_idle;
-        self.preemptions += step.plan.preempted.len() as u64;
         self.used_blocks_max = self.used_blocks_max.max(step.usable_blocks - step.free_blocks);
         self.usable_blocks = step.usable_blocks;
         self.mixed_as_sum_steps += u64::from(cost.mixed_as_sum);

@@ -31,6 +31,16 @@ pub enum Event<'a> {
         /// Why.
         refusal: Refusal,
     },
+    /// A running request lost its KV blocks to an older one and waits again; the schedule that took them may hand out
+    /// no tokens.
+    RequestPreempted {
+        /// When.
+        at: SimTime,
+        /// Its number, in order of arrival.
+        id: RequestId,
+        /// Its index among the live requests, which it keeps.
+        slot: Slot,
+    },
     /// A step with tokens was scheduled, dispatched and priced.
     StepScheduled(&'a StepScheduled<'a>),
     /// The output of a step was applied.

@@ -80,11 +80,8 @@ impl<W: Write> Observer for RequestLogger<W> {
                 };
                 self.log.request(&row)?;
             }
-            Event::StepScheduled(step) => {
-                for preempted in &step.plan.preempted {
-                    self.preemptions[preempted.slot.0 as usize] += 1;
-                }
-            }
+            Event::RequestPreempted { slot, .. } => self.preemptions[slot.0 as usize] += 1,
+            Event::StepScheduled(_) => {}
             Event::StepApplied { at, outcome, .. } => {
                 for delivered in &outcome.delivered {
                     let (_, Some(finished)) = self.clock.delivered(*at, delivered) else { continue };

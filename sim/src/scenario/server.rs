@@ -138,7 +138,7 @@ fn scheduler(
     })
 }
 
-/// Combinations at which the real server does not start.
+/// Combinations at which the real server does not start, or starts and serves nothing.
 fn refuse_what_the_engine_refuses(
     check: &mut Check<'_>,
     file: &VllmFile,
@@ -161,6 +161,15 @@ fn refuse_what_the_engine_refuses(
         );
         let help = format!("raise max_num_batched_tokens to {max_model_len}, or leave enable_chunked_prefill on");
         return Err(check.reject(&at(&file.max_num_batched_tokens), problem, help));
+    }
+    let scheduled = options.max_num_scheduled_tokens.unwrap_or(max_num_batched_tokens);
+    if !options.enable_chunked_prefill && scheduled < max_model_len {
+        let problem = format!(
+            "without chunked prefill {scheduled} scheduled tokens a step cannot hold a prompt of max_model_len \
+             ({max_model_len}): it would wait for ever"
+        );
+        let help = format!("raise max_num_scheduled_tokens to {max_model_len}, or leave enable_chunked_prefill on");
+        return Err(check.reject(&at(&file.max_num_scheduled_tokens), problem, help));
     }
     if options.long_prefill_token_threshold > max_model_len {
         let problem = format!(

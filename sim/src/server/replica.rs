@@ -133,6 +133,10 @@ impl<'a> Replica<'a> {
     fn schedule(&mut self, observer: &mut impl Observer) -> Result<u32, ServerError> {
         let mut plan = self.spare_plans.pop().unwrap_or_default();
         self.scheduler.schedule(&mut plan);
+        for preempted in &plan.preempted {
+            let (id, slot) = (preempted.id, preempted.slot);
+            observer.observe(&Event::RequestPreempted { at: self.now, id, slot })?;
+        }
         let tokens = plan.shape.tokens;
         let mut flight = InFlight { plan, end: self.now, step: None };
         if tokens > 0 {

@@ -10,7 +10,8 @@ use crate::time::SimTime;
 #[derive(Clone, Debug)]
 pub struct Timeline {
     overlap: Overlap,
-    host_free: SimTime,
+    /// When the host can begin to prepare the next step.
+    next_work: SimTime,
     device_free: SimTime,
 }
 
@@ -18,33 +19,36 @@ impl Timeline {
     /// A replica that has done nothing yet.
     #[must_use]
     pub fn new(overlap: Overlap) -> Self {
-        Self { overlap, host_free: SimTime::ZERO, device_free: SimTime::ZERO }
+        Self { overlap, next_work: SimTime::ZERO, device_free: SimTime::ZERO }
     }
 
     /// Runs one step scheduled at `scheduled`; `work_since` is when the replica last had nothing to do until.
     ///
     /// `pipelined`: the device starts when the host has prepared the step and the step before is done; launches run
-    /// ahead, so the device ends no earlier than the last launch. `additive`: host, then device, nothing at once.
+    /// ahead, so the device ends no earlier than the last launch. `additive`: host, then device, nothing at once; the
+    /// host is free to decide and to apply output while the device runs, but its work on the next step waits.
     pub fn run(&mut self, scheduled: SimTime, work_since: SimTime, cost: &StepCost) -> StepSpan {
-        let prepared = scheduled.max(self.host_free) + cost.preparation();
+        let prepared = scheduled.max(self.next_work) + cost.preparation();
         let launched = prepared + cost.launch();
-        let (device_start, end, host_free) = match self.overlap {
+        let (device_start, end) = match self.overlap {
             Overlap::Pipelined => {
                 let device_start = prepared.max(self.device_free);
-                (device_start, (device_start + cost.device()).max(launched), launched)
+                (device_start, (device_start + cost.device()).max(launched))
             }
             Overlap::Additive => {
                 let device_start = launched.max(self.device_free);
-                let end = device_start + cost.device();
-                (device_start, end, end)
+                (device_start, device_start + cost.device())
             }
         };
         let waited = device_start.since(self.device_free.max(work_since).min(device_start));
         let starved = end.since(device_start) - cost.device();
         let duration = end.since(self.device_free.max(scheduled));
-        self.host_free = host_free;
+        self.next_work = match self.overlap {
+            Overlap::Pipelined => launched,
+            Overlap::Additive => end,
+        };
         self.device_free = end;
-        StepSpan { scheduled, host_free, device_start, end, duration, device_idle: waited + starved }
+        StepSpan { scheduled, host_free: launched, device_start, end, duration, device_idle: waited + starved }
     }
 }
 
@@ -88,9 +92,9 @@ mod tests {
     fn additive_steps_overlap_nothing() {
         let mut timeline = Timeline::new(Overlap::Additive);
         let first = timeline.run(SimTime(0), SimTime(0), &cost(10, 30, 100));
-        assert_eq!((first.device_start, first.end, first.host_free), (SimTime(40), SimTime(140), SimTime(140)));
-        let second = timeline.run(SimTime(40), SimTime(0), &cost(10, 30, 100));
-        assert_eq!(second.end, SimTime(280));
+        assert_eq!((first.device_start, first.end, first.host_free), (SimTime(40), SimTime(140), SimTime(40)));
+        let second = timeline.run(first.host_free, SimTime(0), &cost(10, 30, 100));
+        assert_eq!((second.host_free, second.device_start, second.end), (SimTime(180), SimTime(180), SimTime(280)));
     }
 
     #[test]
