@@ -6,7 +6,7 @@ use crate::engine::vllm::options::{
     AttentionSupport, CudagraphMode, GraphOptions, KvOptions, PerformanceMode, Runner, SchedulerOptions, Version,
     VllmOptions,
 };
-use crate::scenario::limits;
+use crate::limits;
 
 /// The name of the one candidate that flags describe.
 pub(super) const FLAGS_NAME: &str = "flags";

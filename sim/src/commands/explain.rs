@@ -16,9 +16,9 @@ use crate::engine::shape::StepShape;
 use crate::engine::vllm::options::VllmOptions;
 use crate::engine::vllm::plan::GraphPlan;
 use crate::engine::vllm::scheduler::Chunk;
+use crate::limits;
 use crate::observe::{Event, Observer};
 use crate::record::explain::{self as record_explain, ExplainedStep};
-use crate::scenario::limits;
 use crate::server::{Replica, Setup};
 use crate::{record, warnings};
 

@@ -32,10 +32,19 @@ impl Cut {
         }
     }
 
-    /// Whether something that began at `at` counts.
+    /// Whether a step scheduled at `at` counts.
     #[must_use]
-    pub fn keeps(&self, at: SimTime) -> bool {
+    pub fn keeps_step(&self, at: SimTime) -> bool {
         self.from.is_some_and(|from| at >= from)
+    }
+
+    /// Whether a request counts; many may be sent at the instant of the cut, so a cut by requests goes by number.
+    #[must_use]
+    pub fn keeps_request(&self, id: RequestId, sent: SimTime) -> bool {
+        match self.warm_up {
+            WarmUp::Requests(count) => u64::from(id.0) >= count,
+            WarmUp::None | WarmUp::Time(_) => self.keeps_step(sent),
+        }
     }
 
     /// Where the cut fell; `None` as long as no request counts.
@@ -53,17 +62,20 @@ mod tests {
     #[test]
     fn a_cut_by_time_is_inclusive() {
         let cut = Cut::new(WarmUp::Time(SimDuration(10)));
-        assert!(!cut.keeps(SimTime(9)));
-        assert!(cut.keeps(SimTime(10)));
+        assert!(!cut.keeps_step(SimTime(9)) && !cut.keeps_request(RequestId(5), SimTime(9)));
+        assert!(cut.keeps_step(SimTime(10)) && cut.keeps_request(RequestId(0), SimTime(10)));
     }
 
     #[test]
     fn a_cut_by_requests_falls_on_the_first_that_counts() {
         let mut cut = Cut::new(WarmUp::Requests(2));
         cut.request_sent(RequestId(1), SimTime(5));
-        assert!(!cut.keeps(SimTime(5)));
-        cut.request_sent(RequestId(2), SimTime(7));
+        assert!(!cut.keeps_step(SimTime(5)));
+        cut.request_sent(RequestId(2), SimTime(5));
         cut.request_sent(RequestId(3), SimTime(9));
-        assert_eq!(cut.from(), Some(SimTime(7)));
+        assert_eq!(cut.from(), Some(SimTime(5)));
+        assert!(cut.keeps_step(SimTime(5)));
+        assert!(!cut.keeps_request(RequestId(1), SimTime(5)), "sent at the same instant, but before");
+        assert!(cut.keeps_request(RequestId(2), SimTime(5)));
     }
 }

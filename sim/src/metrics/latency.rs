@@ -182,7 +182,7 @@ impl LatencyRecorder {
             }
             Event::RequestRefused { at, id, .. } => {
                 self.cut.request_sent(*id, *at);
-                self.refused += u64::from(self.cut.keeps(*at));
+                self.refused += u64::from(self.cut.keeps_request(*id, *at));
             }
             Event::StepApplied { at, outcome, .. } => {
                 for delivered in &outcome.delivered {
@@ -200,7 +200,7 @@ impl LatencyRecorder {
     }
 
     fn deliver(&mut self, at: SimTime, delivered: &Delivered) {
-        let counts = self.cut.keeps(self.clock.arrival(delivered.slot.0 as usize));
+        let counts = self.cut.keeps_request(delivered.id, self.clock.arrival(delivered.slot.0 as usize));
         let (gap, finished) = self.clock.delivered(at, delivered);
         if !counts {
             if let Some(request) = finished {

@@ -75,12 +75,12 @@ impl Observer for Metrics<'_> {
         self.latency.record(event);
         let cut = self.latency.cut();
         match event {
-            Event::StepScheduled(step) if cut.keeps(step.span.scheduled) => {
+            Event::StepScheduled(step) if cut.keeps_step(step.span.scheduled) => {
                 self.rungs.record(step);
                 self.steps.record(step);
             }
             Event::StepScheduled(step) => self.steps_before_cut.record(step),
-            Event::RequestPreempted { at, .. } if cut.keeps(*at) => self.steps.preemptions += 1,
+            Event::RequestPreempted { at, .. } if cut.keeps_step(*at) => self.steps.preemptions += 1,
             Event::RequestPreempted { .. } => self.steps_before_cut.preemptions += 1,
             Event::RequestArrived { .. } | Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
         }

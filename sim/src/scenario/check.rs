@@ -8,9 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::line;
 use super::file::{Quantity, Real, Whole};
-use super::limits::SPAN_S_MAX;
 use super::size::parse_size;
 use super::{ScenarioError, Span};
+use crate::limits::SPAN_S_MAX;
 use crate::time::SimDuration;
 
 /// A scenario's text while it is being checked.

@@ -10,12 +10,12 @@ use super::file::{
     ArrivalsFile, HistogramRowFile, LengthsFile, LogNormalLengthFile, Real, StepFile, TimeUnitFile, TraceFile,
     TraceFormatFile, TrafficFile, UniformFile, Whole,
 };
-use super::limits::{
+use super::{ScenarioError, Span};
+use crate::engine::vllm::options::SchedulerOptions;
+use crate::limits::{
     BURSTINESS, COUNT_MAX, HISTOGRAM_ROWS_MAX, RATE_MAX, RATE_MIN, RATE_MULTIPLIER_MAX, REQUEST_TOKENS_MAX,
     REQUESTS_MAX, SEQUENCES_MAX, SIGMA_MAX, SPAN_S_MAX,
 };
-use super::{ScenarioError, Span};
-use crate::engine::vllm::options::SchedulerOptions;
 use crate::traffic::{
     Arrivals, Clip, ColumnNames, LengthPair, Lengths, LogNormalLength, Spread, StepHistogram, StepRow, TimeUnit,
     TraceFormat, TraceReader, TraceSource, Traffic, TrafficError, TrafficKind, Wanted,

@@ -4,9 +4,9 @@ use toml::{Spanned, Value};
 
 use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
-use super::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
 use super::{Candidate, ScenarioError, Span};
 use crate::engine::vllm::options::{CompileSize, GraphOptions, Version, VllmOptions};
+use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
 
 /// Lays the options of one table over `graphs`.
 pub(super) fn overlay(

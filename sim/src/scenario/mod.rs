@@ -9,7 +9,6 @@ mod demand;
 mod error;
 mod file;
 mod graphs;
-pub mod limits;
 mod objectives;
 mod server;
 mod size;
@@ -21,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use kernels::units::Bytes;
 
+use crate::limits::SCENARIO_BYTES_MAX;
 use check::Check;
 pub use error::ScenarioError;
 use file::{ProfileFile, ScenarioFile, ServerFile};
-use limits::SCENARIO_BYTES_MAX;
 
 use crate::engine::vllm::options::{GraphOptions, VllmOptions};
 use crate::time::SimDuration;

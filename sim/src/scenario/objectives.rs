@@ -4,8 +4,8 @@ use toml::{Spanned, Value};
 
 use super::check::Check;
 use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, WarmUpFile};
-use super::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
 use super::{Budget, Candidate, Expectation, ExpectedValue, Machine, Model, ScenarioError, Slo, WarmUp};
+use crate::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
 use crate::traffic::Traffic;
 
 /// How far a figure may be from its expectation where the scenario does not say.

@@ -4,13 +4,13 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::file::{PolicyFile, UbatchFile, VllmFile};
-use super::limits::{
-    BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, SEQUENCES_MAX,
-    STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
-};
 use super::{Model, ScenarioError, Span, Unsimulated, graphs};
 use crate::engine::vllm::options::{
     AttentionSupport, GraphOptions, KvOptions, Runner, SchedulerOptions, Ubatch, Version, VllmOptions,
+};
+use crate::limits::{
+    BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, SEQUENCES_MAX,
+    STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
 };
 
 /// Checks `[server.vllm]`. `has_requests` is false for traffic that is a histogram of step shapes.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use crate::scenario::limits::{COUNT_MAX, STEP_TOKENS_MAX};
+use crate::limits::{COUNT_MAX, STEP_TOKENS_MAX};
 
 /// The columns of a histogram, in files and in scenarios.
 const COLUMNS: [&str; 4] = ["tokens", "requests", "query_len", "count"];

@@ -9,7 +9,7 @@ use super::trace::{SkippedRows, TraceReader, TraceSource, Wanted};
 use super::{Request, TrafficError};
 
 /// A source of prompt and output lengths, validated: every length it can make is at least 1 and at most
-/// [`crate::scenario::limits::REQUEST_TOKENS_MAX`].
+/// [`crate::limits::REQUEST_TOKENS_MAX`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
     /// Every request has the same lengths.

@@ -15,7 +15,7 @@ use self::output::OutputFolder;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
-use crate::scenario::limits::{REQUESTS_MAX, SPAN_S_MAX};
+use crate::limits::{REQUESTS_MAX, SPAN_S_MAX};
 use crate::scenario::{Scenario, WarmUp};
 use crate::server::Setup;
 use crate::traffic::TrafficKind;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::time::{self, TimeUnit};
-use crate::scenario::limits::REQUEST_TOKENS_MAX;
+use crate::limits::REQUEST_TOKENS_MAX;
 
 /// The format of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
