@@ -156,8 +156,10 @@ figures! {
         steps_from_derived, "priced from derived figures, steps", "steps", Plain, Neither;
     }
     ColdStart {
+        cold_start.until_s, "cut at, s", "s", Plain, Neither;
+        cold_start.requests, "requests sent", "requests", Plain, Neither;
         cold_start.steps, "steps", "steps", Plain, Neither;
-        cold_start.completed, "requests", "requests", Plain, Neither;
+        cold_start.completed, "requests completed", "requests", Plain, Neither;
         cold_start.mean_ttft_ms, "TTFT mean, ms", "ms", Plain, Lower;
         cold_start.p99_ttft_ms, "TTFT p99, ms", "ms", Plain, Lower;
         cold_start.mean_step_ms, "step, ms", "ms", Plain, Lower;

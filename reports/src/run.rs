@@ -36,8 +36,6 @@ pub struct ScenarioReport {
     pub sha256: String,
     /// Requests offered to every candidate, requests; null where steps are priced without requests.
     pub requests: Option<u64>,
-    /// Seconds at the start whose requests and steps are left out of the figures, s; 0 without a warm-up cut.
-    pub warmup_s: f64,
     /// The service levels that goodput counts; null if the scenario sets none.
     pub slo: Option<SloReport>,
 }
@@ -217,6 +215,10 @@ pub struct Startup {
 /// The part of the run before the warm-up cut, which the steady-state figures leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColdStart {
+    /// Where the cut fell on the simulated clock, s; 0 without a cut.
+    pub until_s: Figure,
+    /// Requests sent before the cut, refused ones included: those with a lower id.
+    pub requests: Figure,
     /// Steps before the cut.
     pub steps: Figure,
     /// Requests that arrived before the cut and finished.

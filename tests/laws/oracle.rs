@@ -58,12 +58,18 @@ impl Deliveries {
             WarmUp::Time(span) => Some(SimTime::ZERO + span),
             WarmUp::Requests(count) => self.arrivals.get(count as usize).copied(),
         };
-        let counts = |arrival: SimTime| cut.is_some_and(|cut| arrival >= cut);
+        let first = match warm_up {
+            WarmUp::Requests(count) => count as usize,
+            WarmUp::None | WarmUp::Time(_) => {
+                self.arrivals.iter().position(|&arrival| cut.is_some_and(|cut| arrival >= cut)).unwrap_or(usize::MAX)
+            }
+        };
         let kept: Vec<(SimTime, &[SimTime])> = self
             .arrivals
             .iter()
             .zip(&self.times)
-            .filter(|(arrival, times)| counts(**arrival) && !times.is_empty())
+            .skip(first)
+            .filter(|(_, times)| !times.is_empty())
             .map(|(&arrival, times)| (arrival, times.as_slice()))
             .collect();
         let ms = |to: SimTime, from: SimTime| to.since(from).as_ms();
@@ -117,11 +123,12 @@ struct Files {
     requests: Vec<RequestRecord>,
     steps: Vec<StepRecord>,
     from_s: f64,
+    first_id: u64,
 }
 
 impl Files {
     fn check_requests(&self, report: &CandidateReport, run: &RunReport) -> Result<(), String> {
-        let kept = || self.requests.iter().filter(|row| row.arrival_s >= self.from_s);
+        let kept = || self.requests.iter().filter(|row| row.id >= self.first_id);
         let finished: Vec<&RequestRecord> = kept().filter(|row| row.outcome == "finished").collect();
         let count = finished.len() as f64;
         let column = |pick: fn(&RequestRecord) -> Option<f64>| finished.iter().filter_map(|row| pick(row)).collect();
@@ -211,7 +218,9 @@ fn all_close(what: &str, found: [Figure; 3], expected: [Option<f64>; 3]) -> Resu
 fn read_files(left: &BTreeMap<String, Vec<u8>>, run: &RunReport) -> Result<BTreeMap<String, Files>, String> {
     let mut files: BTreeMap<String, Files> = BTreeMap::new();
     for candidate in &run.candidates {
-        let none = Files { requests: Vec::new(), steps: Vec::new(), from_s: run.scenario.warmup_s };
+        let cut = &candidate.cold_start;
+        let (from_s, first) = cut.until_s.mean().zip(cut.requests.mean()).ok_or("the cut is not stated")?;
+        let none = Files { requests: Vec::new(), steps: Vec::new(), from_s, first_id: first as u64 };
         files.insert(candidate.name.clone(), none);
     }
     for row in csv::Reader::from_reader(left["requests.csv"].as_slice().by_ref()).deserialize() {

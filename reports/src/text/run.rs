@@ -69,9 +69,6 @@ fn head(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
     if let Some(requests) = scenario.requests {
         parts.insert(0, format!("{} requests", number::count(requests)));
     }
-    if scenario.warmup_s > 0.0 {
-        parts.push(format!("the first {} s are left out", number::fixed(scenario.warmup_s, 3)));
-    }
     paragraph(sink, &parts.join("; "), "", "  ")?;
     writeln!(sink)
 }

@@ -25,7 +25,6 @@ pub(crate) fn scenario() -> ScenarioReport {
         name: "Chunked prefill against a 512-token ceiling".into(),
         sha256: "5f".repeat(32),
         requests: Some(20_000),
-        warmup_s: 30.0,
         slo: Some(SloReport { ttft_ms: Some(500.0), tpot_ms: Some(40.0), e2el_ms: None }),
     }
 }
@@ -240,7 +239,7 @@ pub(crate) fn price() -> PriceReport {
         ..textbook.clone()
     };
     PriceReport {
-        scenario: ScenarioReport { requests: None, warmup_s: 0.0, ..scenario() },
+        scenario: ScenarioReport { requests: None, ..scenario() },
         engine: engine(),
         profile: ProfileReport { device: None, model: None, overlap: "additive".into(), ..profile() },
         warnings: warnings(),

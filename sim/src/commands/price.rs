@@ -74,7 +74,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
         })
         .collect();
     let report = PriceReport {
-        scenario: record::scenario(&inputs.scenario, None, 0.0),
+        scenario: record::scenario(&inputs.scenario, None),
         engine: EngineReport { max_model_len: None, ..record::engine(&inputs.scenario.server) },
         profile: record::profile(&inputs.profile),
         warnings,

@@ -9,6 +9,7 @@ use crate::time::SimTime;
 pub struct Cut {
     warm_up: WarmUp,
     from: Option<SimTime>,
+    requests_before: u64,
 }
 
 impl Cut {
@@ -20,7 +21,7 @@ impl Cut {
             WarmUp::Time(span) => Some(SimTime::ZERO + span),
             WarmUp::Requests(_) => None,
         };
-        Self { warm_up, from }
+        Self { warm_up, from, requests_before: 0 }
     }
 
     /// A request was sent: the cut may fall on it.
@@ -30,6 +31,13 @@ impl Cut {
         {
             self.from = Some(at);
         }
+        self.requests_before += u64::from(!self.keeps_request(id, at));
+    }
+
+    /// Requests sent so far that do not count.
+    #[must_use]
+    pub fn requests_before(&self) -> u64 {
+        self.requests_before
     }
 
     /// Whether a step scheduled at `at` counts.
@@ -74,6 +82,7 @@ mod tests {
         cut.request_sent(RequestId(2), SimTime(5));
         cut.request_sent(RequestId(3), SimTime(9));
         assert_eq!(cut.from(), Some(SimTime(5)));
+        assert_eq!(cut.requests_before(), 1);
         assert!(cut.keeps_step(SimTime(5)));
         assert!(!cut.keeps_request(RequestId(1), SimTime(5)), "sent at the same instant, but before");
         assert!(cut.keeps_request(RequestId(2), SimTime(5)));

@@ -148,6 +148,8 @@ pub struct Latency {
     pub completed_before_cut: u64,
     /// Their time to first token.
     pub ttft_before_cut: Option<Spread>,
+    /// Requests sent before the warm-up cut, refused ones included.
+    pub requests_before_cut: u64,
     /// Where the warm-up cut fell, in seconds.
     pub from_s: f64,
 }
@@ -246,6 +248,7 @@ impl LatencyRecorder {
             e2el: self.e2el.spread(),
             completed_before_cut: self.ttft_before_cut.count(),
             ttft_before_cut: self.ttft_before_cut.spread(),
+            requests_before_cut: self.cut.requests_before(),
             from_s: from.since(SimTime::ZERO).as_s(),
         }
     }

@@ -168,6 +168,8 @@ fn set_price(report: &mut CandidateReport, setup: &Setup) {
 fn cold_start(latency: &Latency, totals: &StepTotals) -> ColdStart {
     let [mean_ttft_ms, _, p99_ttft_ms] = spread(latency.ttft_before_cut);
     ColdStart {
+        until_s: latency.from_s.into(),
+        requests: latency.requests_before_cut.into(),
         steps: totals.steps.into(),
         completed: latency.completed_before_cut.into(),
         mean_ttft_ms,

@@ -9,14 +9,13 @@ use crate::scenario::{Scenario, Slo};
 use crate::time::SimDuration;
 
 /// The scenario by name and content; `requests` were offered to every candidate (none where no
-/// request is served), figures start at `from_s`.
+/// request is served).
 #[must_use]
-pub fn scenario(scenario: &Scenario, requests: Option<u64>, from_s: f64) -> ScenarioReport {
+pub fn scenario(scenario: &Scenario, requests: Option<u64>) -> ScenarioReport {
     ScenarioReport {
         name: scenario.name.clone(),
         sha256: sha256(scenario.source.as_bytes()),
         requests,
-        warmup_s: from_s,
         slo: slo(&scenario.slo),
     }
 }

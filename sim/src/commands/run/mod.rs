@@ -161,11 +161,7 @@ fn report(
         })
         .collect();
     RunReport {
-        scenario: record::scenario(
-            &inputs.scenario,
-            Some(u64::from(first.end.requests_offered)),
-            first.summary.latency.from_s,
-        ),
+        scenario: record::scenario(&inputs.scenario, Some(u64::from(first.end.requests_offered))),
         seed: seeds[0],
         seeds: (seeds.len() > 1).then(|| seeds.to_vec()),
         engine: record::engine(&inputs.scenario.server),
