@@ -101,6 +101,7 @@ pub struct Alternative {
     pub note: Option<String>,
     /// Predicted cost; null where nothing was priced.
     pub cost: Option<CostTerms>,
-    /// Its predicted duration minus that of what ran, ns; positive: dearer. Null where nothing was priced.
+    /// Its predicted duration minus that of what ran, ns; positive: dearer. Null where nothing was priced,
+    /// and for rows too few for the step.
     pub difference_ns: Option<i64>,
 }

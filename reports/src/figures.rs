@@ -87,6 +87,7 @@ macro_rules! figures {
 figures! {
     Service {
         request_goodput, "goodput, requests/s", "requests/s", Plain, Higher;
+        request_rate, "offered, requests/s", "requests/s", Plain, Neither;
         request_throughput, "throughput, requests/s", "requests/s", Plain, Higher;
         output_throughput, "output, tokens/s", "tokens/s", Plain, Higher;
         slo_attainment.ttft, "within TTFT SLO, % of requests", "share of completed requests", Percent, Higher;
@@ -94,6 +95,8 @@ figures! {
         slo_attainment.e2el, "within E2EL SLO, % of requests", "share of completed requests", Percent, Higher;
         completed, "requests completed", "requests", Plain, Higher;
         refused, "requests refused", "requests", Plain, Lower;
+        mean_prompt_tokens, "prompt, tokens, mean", "tokens", Plain, Neither;
+        mean_output_tokens, "output, tokens, mean", "tokens", Plain, Neither;
         duration_s, "duration, s", "s", Plain, Lower;
     }
     Latency {
@@ -125,6 +128,11 @@ figures! {
     Steps {
         steps, "steps", "steps", Plain, Neither;
         mean_batch_rows, "real rows per step, mean", "rows", Plain, Neither;
+        decode_step_share, "steps without prefill, % of steps", "share of steps", Percent, Neither;
+        median_decode_rows, "rows without prefill, median", "rows", Plain, Neither;
+        p99_decode_rows, "rows without prefill, p99", "rows", Plain, Neither;
+        max_decode_rows, "rows without prefill, most", "rows", Plain, Neither;
+        peak_waiting, "requests waiting, most", "requests", Plain, Lower;
         preemptions, "preemptions", "preemptions", Plain, Lower;
         mean_step_ms, "step, mean, ms", "ms", Plain, Lower;
         host_ms_per_step, "host per step, ms", "ms", Plain, Lower;

@@ -68,6 +68,13 @@ pub struct CandidateReport {
     pub completed: Figure,
     /// Requests that the engine refused (longer than `max_model_len`).
     pub refused: Figure,
+    /// Requests sent per second, from the start of the run (or its warm-up cut) to the last one sent; refused ones
+    /// included. Null for a single instant.
+    pub request_rate: Figure,
+    /// Mean prompt of the completed requests, tokens.
+    pub mean_prompt_tokens: Figure,
+    /// Mean output of the completed requests, tokens.
+    pub mean_output_tokens: Figure,
     /// Completed requests that meet every SLO, per second of `duration_s`; null without an SLO.
     pub request_goodput: Figure,
     /// Completed requests per second of `duration_s`.
@@ -102,6 +109,16 @@ pub struct CandidateReport {
     pub p99_e2el_ms: Figure,
     /// Mean real rows (scheduled tokens) of a step, over all steps, rows.
     pub mean_batch_rows: Figure,
+    /// Steps without a prefill / all steps.
+    pub decode_step_share: Figure,
+    /// Median rows of the steps without a prefill, rows.
+    pub median_decode_rows: Figure,
+    /// 99th percentile of the rows of the steps without a prefill, rows.
+    pub p99_decode_rows: Figure,
+    /// Most rows of a step without a prefill, rows.
+    pub max_decode_rows: Figure,
+    /// Most requests waiting after a step was scheduled.
+    pub peak_waiting: Figure,
     /// Mean duration of a step, over all steps, ms.
     pub mean_step_ms: Figure,
     /// Graph steps without padding / graph steps; null if no graph ran.

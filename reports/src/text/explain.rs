@@ -127,7 +127,10 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
         }
     }
     if priced {
-        row("difference", &|column| {
+        row("against as it ran", &|column| {
+            if column.padded_rows < 0 {
+                return "does not fit".to_owned();
+            }
             let sign = if column.difference_ns > Some(0) { "+" } else { "" };
             format!("{sign}{}", number::option(column.difference_ns.map(|ns| ns as f64 / 1e3), 3))
         });

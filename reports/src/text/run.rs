@@ -26,7 +26,7 @@ const KEY_FIGURES: [(&str, &str); 10] = [
 ];
 
 /// The figures of which paired differences are shown.
-const PAIR_FIGURES: [&str; 4] = ["request_goodput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
+const PAIR_FIGURES: [&str; 4] = ["request_goodput", "mean_tpot_ms", "p99_tpot_ms", "p99_ttft_ms"];
 
 /// Longest candidate name on one line of a heading.
 const NAME_WIDTH: usize = 16;
@@ -38,15 +38,15 @@ const NAME_WIDTH: usize = 16;
 pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
     head(report, sink)?;
     ladders(&report.candidates, sink)?;
+    if let Some(pairs) = &report.pairs {
+        differences(report, pairs, sink)?;
+    }
     writeln!(sink)?;
     if report.candidates.len() < MANY {
         figures(&report.candidates, sink)?;
         rungs::rungs(&report.candidates, sink)?;
     } else {
         key_figures(&report.candidates, sink)?;
-    }
-    if let Some(pairs) = &report.pairs {
-        differences(report, pairs, sink)?;
     }
     writeln!(sink)?;
     provenance(&report.profile, sink)?;
@@ -209,25 +209,30 @@ fn differences(report: &RunReport, pairs: &[PairReport], sink: &mut impl Write) 
         grid = grid.wrap(index + 1, 19);
     }
     for pair in pairs {
-        let cells = shown.iter().map(|spec| difference_cell(pair.differences.get(spec.name), spec));
+        let cells = shown
+            .iter()
+            .map(|spec| difference_cell(pair.differences.get(spec.name), spec, (spec.get)(baseline).mean()));
         grid.row(std::iter::once(pair.candidate.clone()).chain(cells));
     }
     grid.write(sink)
 }
 
-fn difference_cell(difference: Option<&Difference>, spec: &FigureSpec) -> String {
+/// The difference with its interval; below it the verdict and, where there is one, the share of the baseline's figure.
+fn difference_cell(difference: Option<&Difference>, spec: &FigureSpec, baseline: Option<f64>) -> String {
     let Some(Difference { mean, low, high, verdict }) = difference.copied() else {
         return number::UNDEFINED.to_owned();
     };
     let interval = Figure::Interval(crate::Interval { mean, low, high });
-    let sign = if mean > 0.0 { "+" } else { "" };
+    let sign = |value: f64| if value > 0.0 { "+" } else { "" };
+    let share = baseline.filter(|baseline| *baseline != 0.0).map(|baseline| 100.0 * mean / baseline.abs());
+    let share = share.map(|percent| format!(" {}{percent:.2} %", sign(percent))).unwrap_or_default();
     let verdict = match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Equal => "equal",
-        Verdict::NotDistinguishable => "not distinguishable",
+        Verdict::Better => format!("better{share}"),
+        Verdict::Worse => format!("worse{share}"),
+        Verdict::Equal => "equal".to_owned(),
+        Verdict::NotDistinguishable => "not distinguishable".to_owned(),
     };
-    format!("{sign}{}\n{verdict}", number::row(&[interval], spec.scale).concat())
+    format!("{}{}\n{verdict}", sign(mean), number::row(&[interval], spec.scale).concat())
 }
 
 fn notes(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
@@ -245,6 +250,11 @@ fn notes(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
             "± is half of the 95 % interval of the mean over {} seeds (Student); it covers the traffic, not the costs.",
             seeds.len()
         ));
+        notes.push(
+            "Better and worse speak of these seeds and these costs; where one candidate runs graphs and the other does \
+             not, the launch costs decide: see how they were come by."
+                .to_owned(),
+        );
     }
     notes.iter().try_for_each(|note| paragraph(sink, note, "- ", "  "))
 }

@@ -114,6 +114,8 @@ pub struct LatencyRecorder {
     ttft_before_cut: Distribution,
     attainment: Attainment,
     refused: u64,
+    sent: u64,
+    last_sent: SimTime,
     prompt_tokens: u64,
     output_tokens: u64,
     last_output: SimTime,
@@ -126,6 +128,10 @@ pub struct Latency {
     pub slo: Slo,
     /// From the start (or the warm-up cut) to the last output, in seconds.
     pub duration_s: f64,
+    /// Requests sent, refused ones included.
+    pub sent: u64,
+    /// From the start (or the warm-up cut) to the last request sent, in seconds.
+    pub sending_s: f64,
     /// Requests that finished.
     pub completed: u64,
     /// Requests that the engine refused.
@@ -169,6 +175,8 @@ impl LatencyRecorder {
             ttft_before_cut: Distribution::default(),
             attainment: Attainment::default(),
             refused: 0,
+            sent: 0,
+            last_sent: SimTime::ZERO,
             prompt_tokens: 0,
             output_tokens: 0,
             last_output: SimTime::ZERO,
@@ -179,11 +187,11 @@ impl LatencyRecorder {
     pub fn record(&mut self, event: &Event<'_>) {
         match event {
             Event::RequestArrived { at, id, slot, request } => {
-                self.cut.request_sent(*id, *at);
+                self.note_sent(*id, *at);
                 self.clock.arrived(slot.0 as usize, request);
             }
             Event::RequestRefused { at, id, .. } => {
-                self.cut.request_sent(*id, *at);
+                self.note_sent(*id, *at);
                 self.refused += u64::from(self.cut.keeps_request(*id, *at));
             }
             Event::StepApplied { at, outcome, .. } => {
@@ -193,6 +201,12 @@ impl LatencyRecorder {
             }
             Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
         }
+    }
+
+    fn note_sent(&mut self, id: RequestId, at: SimTime) {
+        self.cut.request_sent(id, at);
+        self.sent += u64::from(self.cut.keeps_request(id, at));
+        self.last_sent = at;
     }
 
     /// Where the figures start.
@@ -237,6 +251,8 @@ impl LatencyRecorder {
         Latency {
             slo: self.slo,
             duration_s: self.last_output.since(from.min(self.last_output)).as_s(),
+            sent: self.sent,
+            sending_s: self.last_sent.since(from.min(self.last_sent)).as_s(),
             completed: self.ttft.count(),
             refused: self.refused,
             prompt_tokens: self.prompt_tokens,
@@ -259,6 +275,12 @@ impl Latency {
     #[must_use]
     pub fn request_goodput(&self) -> Option<f64> {
         (self.slo != Slo::default()).then(|| self.per_second(self.attainment.all))
+    }
+
+    /// Requests sent per second; `None` if all were sent at once.
+    #[must_use]
+    pub fn request_rate(&self) -> Option<f64> {
+        (self.sending_s > 0.0).then(|| self.sent as f64 / self.sending_s)
     }
 
     /// Finished requests per second.

@@ -30,6 +30,9 @@ pub struct Metrics<'a> {
     rungs: RungRecorder<'a>,
     steps: StepTotals,
     steps_before_cut: StepTotals,
+    /// Waiting requests as of the last schedule.
+    waiting: u32,
+    waiting_at_last_sent: u32,
 }
 
 /// What the metrics of one run came to.
@@ -43,6 +46,8 @@ pub struct Summary {
     pub steps: StepTotals,
     /// The steps that the warm-up cut leaves out.
     pub steps_before_cut: StepTotals,
+    /// Requests that were waiting when the last one was sent.
+    pub waiting_at_last_sent: u32,
 }
 
 impl<'a> Metrics<'a> {
@@ -55,6 +60,8 @@ impl<'a> Metrics<'a> {
             rungs: RungRecorder::new(cost, asynchronous),
             steps: StepTotals::default(),
             steps_before_cut: StepTotals::default(),
+            waiting: 0,
+            waiting_at_last_sent: 0,
         }
     }
 
@@ -66,6 +73,7 @@ impl<'a> Metrics<'a> {
             rungs: self.rungs.finish(),
             steps: self.steps,
             steps_before_cut: self.steps_before_cut,
+            waiting_at_last_sent: self.waiting_at_last_sent,
         }
     }
 }
@@ -74,6 +82,11 @@ impl Observer for Metrics<'_> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.latency.record(event);
         let cut = self.latency.cut();
+        match event {
+            Event::RequestArrived { .. } => self.waiting_at_last_sent = self.waiting,
+            Event::StepScheduled(step) => self.waiting = step.waiting,
+            _ => {}
+        }
         match event {
             Event::StepScheduled(step) if cut.keeps_step(step.span.scheduled) => {
                 self.rungs.record(step);

@@ -68,8 +68,8 @@ pub struct RungStats {
     pub decode_steps: u64,
     /// Of those, steps above the largest captured size.
     pub decode_steps_above_ceiling: u64,
-    /// The largest step without prefill, in tokens.
-    pub decode_tokens_max: u32,
+    /// How many of them ran each number of tokens: index is tokens.
+    pub decode_steps_by_tokens: Vec<u64>,
 }
 
 impl<'a> RungRecorder<'a> {
@@ -86,7 +86,11 @@ impl<'a> RungRecorder<'a> {
         if step.work.chunk_tokens == 0 {
             stats.decode_steps += 1;
             stats.decode_steps_above_ceiling += u64::from(above_ceiling);
-            stats.decode_tokens_max = stats.decode_tokens_max.max(step.work.tokens);
+            let tokens = step.work.tokens as usize;
+            if stats.decode_steps_by_tokens.len() <= tokens {
+                stats.decode_steps_by_tokens.resize(tokens + 1, 0);
+            }
+            stats.decode_steps_by_tokens[tokens] += 1;
         }
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
@@ -152,6 +156,18 @@ impl RungStats {
         self.rungs.iter().filter(|(descriptor, _)| descriptor.mode == mode).map(|(_, tally)| tally.steps).sum()
     }
 
+    /// Tokens of the step without prefill at a share of all of them, 0.5 the median; `None` without such steps. The
+    /// smallest number of tokens that at least that share of the steps does not exceed.
+    #[must_use]
+    pub fn decode_tokens_at(&self, share: f64) -> Option<u64> {
+        let wanted = (share * self.decode_steps as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.decode_steps_by_tokens.iter().zip(0..).find_map(|(steps, tokens)| {
+            seen += steps;
+            (seen >= wanted).then_some(tokens)
+        })
+    }
+
     /// Share of graph steps that padded nothing; `None` without graph steps.
     #[must_use]
     pub fn exact_hit_rate(&self) -> Option<f64> {
@@ -183,4 +199,20 @@ impl RungStats {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_decode_batches_are_values_that_occurred() {
+        let stats =
+            RungStats { decode_steps: 4, decode_steps_by_tokens: vec![0, 1, 0, 2, 0, 0, 0, 1], ..RungStats::default() };
+        assert_eq!(
+            [0.0, 0.25, 0.5, 0.75, 0.99, 1.0].map(|share| stats.decode_tokens_at(share)),
+            [1, 1, 3, 3, 7, 7].map(Some)
+        );
+        assert_eq!(RungStats::default().decode_tokens_at(0.5), None);
+    }
 }

@@ -33,6 +33,8 @@ pub struct StepTotals {
     pub device_idle: SimDuration,
     /// Requests preempted.
     pub preemptions: u64,
+    /// Most requests waiting after a schedule.
+    pub waiting_max: u32,
     /// Most KV blocks in use after a schedule.
     pub used_blocks_max: u32,
     /// KV blocks of the pool.
@@ -62,6 +64,7 @@ impl StepTotals {
         self.launch += SimDuration(cost.launch_ns);
         self.bookkeeping += SimDuration(cost.bookkeeping_ns);
         self.device_idle += step.span.device_idle;
+        self.waiting_max = self.waiting_max.max(step.waiting);
         self.used_blocks_max = self.used_blocks_max.max(step.usable_blocks - step.free_blocks);
         self.usable_blocks = step.usable_blocks;
         self.mixed_as_sum_steps += u64::from(cost.mixed_as_sum);

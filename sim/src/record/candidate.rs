@@ -35,6 +35,10 @@ fn set_latency(report: &mut CandidateReport, latency: &Latency) {
     report.duration_s = latency.duration_s.into();
     report.completed = latency.completed.into();
     report.refused = latency.refused.into();
+    let per_request = |tokens: u64| (latency.completed > 0).then(|| tokens as f64 / latency.completed as f64);
+    report.request_rate = latency.request_rate().into();
+    report.mean_prompt_tokens = per_request(latency.prompt_tokens).into();
+    report.mean_output_tokens = per_request(latency.output_tokens).into();
     report.request_goodput = latency.request_goodput().into();
     report.request_throughput = latency.request_throughput().into();
     report.output_throughput = latency.output_throughput().into();
@@ -62,6 +66,7 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
     let mean_ms = |total: SimDuration| Figure::from(totals.ms_per_step(total));
     report.steps = totals.steps.into();
     report.mean_batch_rows = (totals.steps > 0).then(|| totals.real_rows as f64 / totals.steps as f64).into();
+    report.peak_waiting = totals.waiting_max.into();
     report.mean_step_ms = mean_ms(totals.duration);
     report.host_ms_per_step = mean_ms(totals.host());
     report.device_idle_ms_per_step = mean_ms(totals.device_idle);
@@ -94,6 +99,11 @@ fn set_rungs(report: &mut CandidateReport, setup: &Setup, rungs: &RungStats) {
         mode_excluded: cause(FallbackCause::ModeExcluded),
         graphs_off: cause(FallbackCause::GraphsOff),
     };
+    let steps = rungs.fallback_steps() + rungs.total().steps;
+    report.decode_step_share = (steps > 0).then(|| rungs.decode_steps as f64 / steps as f64).into();
+    report.median_decode_rows = rungs.decode_tokens_at(0.5).into();
+    report.p99_decode_rows = rungs.decode_tokens_at(0.99).into();
+    report.max_decode_rows = rungs.decode_tokens_at(1.0).into();
     report.relaxed_steps = rungs.relaxed_steps.into();
     report.saved_ms = saved_ms(&rungs.total());
     report.rungs = rung_reports(setup.graphs.capture_order(), rungs);

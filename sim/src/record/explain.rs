@@ -126,15 +126,17 @@ fn alternative(
     chosen_ns: Option<u64>,
 ) -> Alternative {
     let cost = price.map(|price| cost_terms(&price.cost, price.overlap, price.asynchronous));
+    let padded_rows = i64::from(rows) - i64::from(step.shape.tokens);
     Alternative {
         name,
         mode: mode(run_mode),
         rows,
-        padded_rows: i64::from(rows) - i64::from(step.shape.tokens),
+        padded_rows,
         note,
         difference_ns: cost
             .as_ref()
             .zip(chosen_ns)
+            .filter(|_| padded_rows >= 0)
             .map(|(cost, chosen_ns)| cost.step_ns.cast_signed() - chosen_ns.cast_signed()),
         cost,
     }

@@ -7,17 +7,44 @@ use super::percent;
 use crate::cost::Execution;
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
+use crate::scenario::Scenario;
 use crate::server::{RunEnd, Setup};
 use crate::traffic::SkippedRows;
+use crate::traffic::{Arrivals, TrafficKind};
 
 /// A candidate whose steps run without a graph at least this often is judged by what such steps cost.
 const FALLBACK_SHARE_OF_NOTE: f64 = 0.2;
 
+/// One candidate's run with one seed, and what it ran on.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishedRun<'a> {
+    /// The candidate's name.
+    pub name: &'a str,
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The profile that priced it.
+    pub profile: &'a Profile,
+    /// The candidate, ready.
+    pub setup: &'a Setup,
+    /// Its figures.
+    pub summary: &'a Summary,
+    /// How it ended.
+    pub end: &'a RunEnd,
+}
+
+/// A queue is of note from this many requests on,
+const QUEUE_OF_NOTE: u64 = 10;
+
+/// and from this share of all requests on.
+const QUEUE_SHARE_OF_NOTE: f64 = 0.05;
+
 /// What one candidate's run gives reason to warn about.
 #[must_use]
-pub fn after_run(name: &str, setup: &Setup, profile: &Profile, summary: &Summary, end: &RunEnd) -> Vec<Warning> {
+pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
+    let FinishedRun { name, scenario, profile, setup, summary, end } = *run;
     let about = |code: &str, message: String| Warning::about(name, code, message);
     [
+        overloaded(scenario, summary).map(|message| about("overloaded", message)),
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
         relaxed(summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
@@ -31,6 +58,19 @@ pub fn after_run(name: &str, setup: &Setup, profile: &Profile, summary: &Summary
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Open traffic beyond what the server can serve: the queue at the end of it says so.
+fn overloaded(scenario: &Scenario, summary: &Summary) -> Option<String> {
+    let closed = matches!(scenario.traffic.kind, TrafficKind::Synthetic { arrivals: Arrivals::ClosedLoop { .. }, .. });
+    let (waiting, sent) = (u64::from(summary.waiting_at_last_sent), summary.latency.sent);
+    let queue_of_note = waiting >= QUEUE_OF_NOTE && waiting as f64 >= QUEUE_SHARE_OF_NOTE * sent as f64;
+    (queue_of_note && !closed).then(|| {
+        format!(
+            "{waiting} of {sent} requests were still waiting when the last one was sent: the load is more than this server \
+             serves, so latency and goodput depend on how long the run is; lower the rate or give the server more room"
+        )
+    })
 }
 
 fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {

@@ -3,7 +3,7 @@
 mod after;
 mod before;
 
-pub use after::after_run;
+pub use after::{FinishedRun, after_run};
 pub use before::{before_run, of_plan, of_step};
 
 /// A share in percent, for a sentence; a share that is not zero never reads as zero.

@@ -4,13 +4,14 @@ mod jobs;
 mod logs;
 mod output;
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use reports::{CandidateReport, PairReport, RunReport, Warning};
 
-use self::jobs::{Job, JobResult, Jobs};
+use self::jobs::{JobResult, Jobs};
 use self::output::OutputFolder;
 use super::failure::Failure;
 use super::format::Format;
@@ -19,6 +20,7 @@ use crate::limits::{REQUESTS_MAX, SPAN_S_MAX};
 use crate::scenario::{Scenario, WarmUp};
 use crate::server::Setup;
 use crate::traffic::TrafficKind;
+use crate::warnings::FinishedRun;
 use crate::{record, warnings};
 
 /// Compare candidate ladders on a scenario's traffic.
@@ -131,10 +133,21 @@ fn seeds(first: u64, count: u32) -> Vec<u64> {
 
 fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
+    let several_seeds = results.len() > setups.len();
     for result in results {
-        let Job { candidate, .. } = result.job;
-        let name = &inputs.scenario.candidates[candidate].name;
-        for warning in warnings::after_run(name, &setups[candidate], &inputs.profile, &result.summary, &result.end) {
+        let candidate = result.job.candidate;
+        let run = FinishedRun {
+            name: &inputs.scenario.candidates[candidate].name,
+            scenario: &inputs.scenario,
+            profile: &inputs.profile,
+            setup: &setups[candidate],
+            summary: &result.summary,
+            end: &result.end,
+        };
+        for mut warning in warnings::after_run(&run) {
+            if several_seeds {
+                let _ = write!(warning.message, " (seed {})", result.job.seed);
+            }
             let known = |seen: &Warning| seen.code == warning.code && seen.candidate == warning.candidate;
             if !all.iter().any(known) {
                 all.push(warning);

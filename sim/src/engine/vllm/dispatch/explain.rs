@@ -1,7 +1,7 @@
 //! The dispatchers' guards as they are evaluated. Dispatch itself runs with [`NoTrace`], which compiles to nothing, so an
 //! explanation comes from the very code that answers steps.
 
-/// A guard of a dispatcher, in the order in which each runner asks (specification sections 7 and 8).
+/// A guard of a dispatcher, in the order in which each runner asks (specification sections 3 and 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// Runner V1: are there graphs at all?
@@ -14,7 +14,7 @@ pub enum Rule {
     AllowedModes,
     /// Which captured number of adapters serves the step?
     LoraCase,
-    /// Runner V1: to which size does the step pad?
+    /// Which captured size, per mode, is the smallest that holds the step?
     PaddedSize,
     /// Runner V1: is there a full graph of that size?
     FullKey,

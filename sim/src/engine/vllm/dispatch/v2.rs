@@ -132,6 +132,13 @@ impl CudaGraphManager {
         }
         let Some(position) = position else { return eager };
         let (start, end) = self.spans[position * self.lora_cases.len() + case];
+        trace.guard(Rule::PaddedSize, false, || {
+            let held: Vec<String> = self.candidates[start as usize..end as usize]
+                .iter()
+                .map(|graph| format!("{} {}", graph.mode, graph.tokens))
+                .collect();
+            format!("{tokens} tokens; the smallest captured sizes that hold them: {}", held.join(", "))
+        });
         for graph in &self.candidates[start as usize..end as usize] {
             if fits(graph, query, loras, trace) {
                 return *graph;
