@@ -96,7 +96,8 @@ impl ModelGeometry {
         Ok(Self(shape))
     }
 
-    /// The geometry of a well-known model, bf16 weights and KV cache, from its published configuration.
+    /// The geometry of a well-known model, bf16 weights and KV cache, from its published configuration. The publisher's
+    /// name in front, `Meta-`, `-hf` and `-Instruct` make no difference, nor does case.
     pub fn preset(name: &str) -> Option<Self> {
         let shape =
             |layers, hidden, intermediate, query_heads, kv_heads, head_size, vocabulary, tied_embeddings| ModelShape {
@@ -113,6 +114,8 @@ impl ModelGeometry {
                 qkv_bias: false,
                 qk_norm: false,
             };
+        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+        let name = name.trim_start_matches("meta-").trim_end_matches("-hf").trim_end_matches("-instruct");
         let shape = match name {
             "llama-2-7b" => shape(32, 4096, 11008, 32, 32, 128, 32_000, false),
             "llama-2-13b" => shape(40, 5120, 13824, 40, 40, 128, 32_000, false),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct CostTerms {
     /// Device: non-attention work of the model for the rows run (padded rows under a graph), ns.
     pub dense_ns: u64,
-    /// Device: the output head for the requests sampled, ns.
+    /// Device: the output head for every scheduled request, ns.
     pub head_ns: u64,
     /// Device: attention of prefills and decodes, ns.
     pub attention_ns: u64,
@@ -22,9 +22,7 @@ pub struct CostTerms {
     pub launch_ns: u64,
     /// Host: dispatch and padding bookkeeping that only a graph step pays, ns.
     pub bookkeeping_ns: u64,
-    /// Host: executable updates when deduplicated graphs switch, ns.
-    pub update_ns: u64,
-    /// Host: sum of the five terms above, ns.
+    /// Host: sum of the four terms above, ns.
     pub host_ns: u64,
     /// The step's duration as predicted, ns.
     pub step_ns: u64,
@@ -33,7 +31,7 @@ pub struct CostTerms {
 impl CostTerms {
     /// The terms with their names, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 11] {
+    pub fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("dense_ns", self.dense_ns),
             ("head_ns", self.head_ns),
@@ -43,7 +41,6 @@ impl CostTerms {
             ("request_overhead_ns", self.request_overhead_ns),
             ("launch_ns", self.launch_ns),
             ("bookkeeping_ns", self.bookkeeping_ns),
-            ("update_ns", self.update_ns),
             ("host_ns", self.host_ns),
             ("step_ns", self.step_ns),
         ]

@@ -144,13 +144,11 @@ figures! {
         cost.request_overhead_ms, "  host: request overhead, ms", "ms a step", Plain, Lower;
         cost.launch_ms, "  host: launch, ms", "ms a step", Plain, Lower;
         cost.bookkeeping_ms, "  host: bookkeeping, ms", "ms a step", Plain, Lower;
-        cost.update_ms, "  host: graph updates, ms", "ms a step", Plain, Lower;
     }
     Price {
         descriptors_captured, "descriptors captured", "descriptors", Plain, Lower;
         cuda_graphs, "CUDA graphs", "graphs", Plain, Lower;
         graph_memory_bytes, "graph memory, GiB", "bytes", Gib, Lower;
-        graph_memory_estimate_bytes, "  as the engine estimates, GiB", "bytes", Gib, Neither;
         kv_tokens, "KV pool, tokens", "tokens", Plain, Higher;
         kv_tokens_lost, "KV lost to graphs, tokens", "tokens", Plain, Lower;
         peak_kv_usage, "KV in use at the peak, %", "share of blocks", Percent, Lower;

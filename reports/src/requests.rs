@@ -21,7 +21,7 @@ pub struct RequestRecord {
     pub prompt_tokens: u32,
     /// Output tokens served, tokens.
     pub output_tokens: u32,
-    /// What became of it: `finished`, `refused`, or `unfinished` when the run ended first.
+    /// What became of it: `finished` or `refused`.
     pub outcome: String,
     /// Time to first token, ms; empty if it got none.
     pub ttft_ms: Option<f64>,
@@ -65,6 +65,11 @@ impl<W: Write> RequestLog<W> {
         let mut rows = csv::Writer::from_writer(sink);
         rows.write_record(COLUMNS).map_err(io_error)?;
         Ok(Self { rows })
+    }
+
+    /// A log that goes on where another of the same file ended: no header row.
+    pub fn continued(sink: W) -> Self {
+        Self { rows: csv::Writer::from_writer(sink) }
     }
 
     /// Writes one request.

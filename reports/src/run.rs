@@ -144,9 +144,6 @@ pub struct CandidateReport {
     pub cuda_graphs: Figure,
     /// Device memory of the graphs as the model predicts it, bytes.
     pub graph_memory_bytes: Figure,
-    /// Device memory of the graphs as the engine itself estimates it when it sizes the KV pool, bytes; null where the
-    /// engine makes no estimate.
-    pub graph_memory_estimate_bytes: Figure,
     /// Tokens that the KV pool holds, tokens.
     pub kv_tokens: Figure,
     /// KV tokens that fit without graphs and do not fit with these, tokens; null where the pool size is given.
@@ -265,8 +262,6 @@ pub struct CostBreakdown {
     pub launch_ms: Figure,
     /// Host: dispatch and padding bookkeeping, ms a step.
     pub bookkeeping_ms: Figure,
-    /// Host: executable updates, ms a step.
-    pub update_ms: Figure,
 }
 
 /// One unique artifact: a captured descriptor, or the eager kind.

@@ -62,8 +62,10 @@ output = [1, 20]
 fn preemptions_in_schedules_without_tokens_are_counted() {
     let profile = Profile::builtin("textbook").expect("a built-in profile");
     let house = House::open(PREEMPTED_WITHOUT_A_STEP, Path::new(""), profile).expect("a scenario");
-    let mut observers =
-        (Watched(Ledger::new(&house.setups[0])), RequestLogger::new(Vec::new(), "", 0, Slo::default()).expect("a log"));
+    let mut observers = (
+        Watched(Ledger::new(&house.setups[0])),
+        RequestLogger::new(Vec::new(), "", 0, Slo::default(), true).expect("a log"),
+    );
     let outcome = house.serve(0, &mut observers).expect("served");
     assert!(outcome.end.preemptions > 0);
     assert_eq!(outcome.summary.steps.preemptions, outcome.end.preemptions);

@@ -70,7 +70,7 @@ impl<'a> Count<'a> {
         close(ms(&["dense_ms", "head_ms", "attention_ms"]), per_step(kept.device_ns).map(|ns| ns / 1e6))?;
         close(report.number("host_ms_per_step"), per_step(kept.host_ns).map(|ns| ns / 1e6))?;
         close(
-            ms(&["step_overhead_ms", "request_overhead_ms", "launch_ms", "bookkeeping_ms", "update_ms"]),
+            ms(&["step_overhead_ms", "request_overhead_ms", "launch_ms", "bookkeeping_ms"]),
             report.number("host_ms_per_step"),
         )?;
         close(

@@ -39,6 +39,15 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// The cost at `x` if the curve were stairs: between two knots of a table, that of the upper one. A tile edge may lie
+    /// anywhere between them, so the true cost lies between this and the lower knot's more often than on the line.
+    pub fn on_stairs(&self, x: f64) -> f64 {
+        match self {
+            Self::Table(table) => table.on_stairs(x),
+            Self::Line(_) | Self::Constant(_) => self.at(x).value,
+        }
+    }
+
     /// The cost at `x`.
     pub fn at(&self, x: f64) -> Reading {
         match self {
@@ -71,6 +80,14 @@ impl Table {
     /// The last measured knot, where the table goes on with derived knots; `None` when all knots have one origin.
     pub fn measured_to(&self) -> Option<f64> {
         self.measured_to
+    }
+
+    fn on_stairs(&self, x: f64) -> f64 {
+        let place = self.axis.locate(x);
+        match place.outside {
+            None if x > self.axis.knots()[place.low] => self.y[place.high],
+            _ => self.at(x).value,
+        }
     }
 
     /// The cost at `x`.
@@ -189,6 +206,16 @@ mod tests {
     fn table(points: &[(f64, f64)]) -> Table {
         let (x, y): (Vec<_>, Vec<_>) = points.iter().copied().unzip();
         Table { axis: Axis::new(x).unwrap(), y, measured_to: None }
+    }
+
+    #[test]
+    fn stairs_take_the_upper_knot() {
+        let axis = Axis::new(vec![8.0, 16.0, 24.0]).expect("rising");
+        let curve = Curve::Table(Table { axis, y: vec![10.0, 12.0, 11.0], measured_to: None });
+        for (x, y) in [(4.0, 10.0), (8.0, 10.0), (8.5, 12.0), (16.0, 12.0), (17.0, 11.0), (24.0, 11.0)] {
+            assert!((curve.on_stairs(x) - y).abs() < 1e-12, "at {x}");
+        }
+        assert!((curve.on_stairs(40.0) - curve.at(40.0).value).abs() < 1e-12, "outside as ever");
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
 }
 
 /// Labels of the cost terms, in the order of [`CostTerms::named`].
-const TERMS: [&str; 11] = [
+const TERMS: [&str; 10] = [
     "  dense",
     "  head",
     "  attention",
@@ -157,7 +157,6 @@ const TERMS: [&str; 11] = [
     "  request overhead",
     "  launch",
     "  bookkeeping",
-    "  updates",
     "host",
     "step",
 ];

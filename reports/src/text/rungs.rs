@@ -75,14 +75,10 @@ fn ratio(part: &Figure, whole: &Figure) -> Figure {
 fn summary(candidate: &CandidateReport, sink: &mut impl Write) -> io::Result<()> {
     let served = candidate.rungs.iter().filter(|rung| fired(rung)).count();
     let mut parts = vec![format!("{}: {served} of {} rungs served", candidate.name, candidate.rungs.len())];
-    let losing: Vec<&RungReport> = candidate.rungs.iter().filter(|rung| mean(&rung.saved_ms) < 0.0).collect();
-    if !losing.is_empty() {
-        parts.push(format!("replay lost on {}", spans(&losing, &candidate.rungs)));
-    }
-    let dead: Vec<&RungReport> = candidate.rungs.iter().filter(|rung| !fired(rung)).collect();
-    if !dead.is_empty() {
-        parts.push(format!("dead: {}", spans(&dead, &candidate.rungs)));
-    }
+    let losing = spans(&candidate.rungs, |rung| mean(&rung.saved_ms) < 0.0);
+    parts.extend(losing.map(|losing| format!("replay lost on {losing}")));
+    let dead = spans(&candidate.rungs, |rung| !fired(rung));
+    parts.extend(dead.map(|dead| format!("dead: {dead}")));
     paragraph(sink, &parts.join("; "), "", "  ")
 }
 
@@ -95,11 +91,12 @@ fn mean(figure: &Figure) -> f64 {
 }
 
 /// Chosen rungs as spans of neighbours in the ladder, the widest of them by name: `FULL 304 to 512 (14), PIECEWISE 24`.
-fn spans(chosen: &[&RungReport], ladder: &[RungReport]) -> String {
+/// `None` if nothing is chosen.
+fn spans(ladder: &[RungReport], chosen: impl Fn(&RungReport) -> bool) -> Option<String> {
     let mut spans: Vec<(&RungReport, &RungReport, usize)> = Vec::new();
     let mut previous_chosen = false;
     for rung in ladder {
-        let is_chosen = chosen.iter().any(|other| std::ptr::eq(*other, rung));
+        let is_chosen = chosen(rung);
         if is_chosen {
             match spans.last_mut() {
                 Some((first, last, count)) if previous_chosen && first.mode == rung.mode => {
@@ -135,5 +132,5 @@ fn spans(chosen: &[&RungReport], ladder: &[RungReport]) -> String {
     if left_out > 0 {
         words.push(format!("{left_out} more"));
     }
-    words.join(", ")
+    (!words.is_empty()).then(|| words.join(", "))
 }

@@ -284,9 +284,9 @@ pub(crate) fn ladder() -> LadderReport {
 
 pub(crate) fn cost(dense_ns: u64) -> CostTerms {
     let (head_ns, attention_ns, step_overhead_ns, request_overhead_ns) = (310_000, 450_250, 1_200_000, 36_000);
-    let (launch_ns, bookkeeping_ns, update_ns) = (96_125, 50_000, 0);
+    let (launch_ns, bookkeeping_ns) = (96_125, 50_000);
     let device_ns = dense_ns + head_ns + attention_ns;
-    let host_ns = step_overhead_ns + request_overhead_ns + launch_ns + bookkeeping_ns + update_ns;
+    let host_ns = step_overhead_ns + request_overhead_ns + launch_ns + bookkeeping_ns;
     CostTerms {
         dense_ns,
         head_ns,
@@ -296,7 +296,6 @@ pub(crate) fn cost(dense_ns: u64) -> CostTerms {
         request_overhead_ns,
         launch_ns,
         bookkeeping_ns,
-        update_ns,
         host_ns,
         step_ns: device_ns.max(host_ns),
     }

@@ -70,7 +70,7 @@ pub(super) struct Arguments {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::REQUEST_TOKENS_MAX)))]
     context: u32,
     /// Tokens of each decoding request [default: 1 and the drafts].
-    #[arg(long, value_name = "N", requires = "decodes", value_parser = clap::value_parser!(u32).range(1..=1025))]
+    #[arg(long, value_name = "N", requires = "decodes", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DRAFTS_MAX) + 1))]
     query_len: Option<u32>,
     /// Distinct LoRA adapters active in the step.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::LORAS_MAX)))]
@@ -131,7 +131,7 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     let dispatch = setup.graphs.dispatch(&step.shape);
     Ok(ExplainReport {
         engine: record::engine(&setup.options),
-        profile: Some(record::profile(&inputs.profile)),
+        profile: Some(record::profile(&inputs.profile, &inputs.profile_name)),
         candidate: candidate.name.clone(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
         cudagraph_mode: setup.graphs.mode().to_string(),
@@ -148,7 +148,7 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
 fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let options = arguments.engine.options();
     let plan = GraphPlan::build(&options)?;
-    let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
+    let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?;
     let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
     let pricing = cost.as_ref().map(|cost| (cost, options.scheduler.async_scheduling));
     let step = step_of_flags(arguments, &options)?;
@@ -157,7 +157,7 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let dispatch = plan.dispatch(&step.shape);
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
-        profile: profile.as_ref().map(record::profile),
+        profile: profile.as_ref().zip(arguments.profile.as_ref()).map(|(profile, name)| record::profile(profile, name)),
         candidate: FLAGS_NAME.to_owned(),
         capture_sizes: plan.capture_sizes().to_vec(),
         cudagraph_mode: plan.mode().to_string(),

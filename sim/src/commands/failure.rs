@@ -89,6 +89,10 @@ impl From<ServerError> for Failure {
         match error {
             ServerError::Traffic(error) => Self::Traffic(error),
             ServerError::Output(error) => Self::Stdout(error),
+            ServerError::TooManyRequests => Self::Usage {
+                message: error.to_string(),
+                help: Some("give --requests N, or traffic.requests in the scenario".to_owned()),
+            },
             ServerError::NoProgress { .. } => Self::Law { message: error.to_string() },
         }
     }

@@ -28,7 +28,7 @@ impl Inputs {
     pub(super) fn load(scenario: &Path, profile: Option<&str>) -> Result<Self, Failure> {
         let scenario = Scenario::load(scenario)?;
         let (profile, profile_name) = match profile {
-            Some(given) => named_profile(given)?,
+            Some(given) => (named_profile(given)?, given.to_owned()),
             None => scenario_profile(&scenario)?,
         };
         Ok(Self { scenario, profile, profile_name })
@@ -76,12 +76,12 @@ impl Inputs {
     }
 }
 
-/// `--profile`: a built-in name, else a file; with the name as given.
+/// `--profile`: a built-in name, else a file.
 ///
 /// # Errors
 /// If there is no such profile, or it cannot be used.
-pub(super) fn named_profile(given: &str) -> Result<(Profile, String), ProfileError> {
-    Ok((Profile::open(OsStr::new(given))?, given.to_owned()))
+pub(super) fn named_profile(given: &str) -> Result<Profile, ProfileError> {
+    Profile::open(OsStr::new(given))
 }
 
 fn scenario_profile(scenario: &Scenario) -> Result<(Profile, String), Failure> {

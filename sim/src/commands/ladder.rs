@@ -73,7 +73,7 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
 }
 
 fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
-    let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?.map(|(profile, _)| profile);
+    let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?;
     let plan = GraphPlan::build(options)?;
     Ok(LadderReport {
         engine: engine(options),

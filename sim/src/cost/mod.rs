@@ -12,5 +12,5 @@ pub mod model;
 pub mod startup;
 pub mod step;
 
-pub use model::{CostModel, EngineSide};
+pub use model::{CostModel, EagerPeriod, EngineSide};
 pub use step::{CostGroup, CostGroups, Execution, StepCost, StepWork};

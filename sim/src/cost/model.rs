@@ -46,6 +46,15 @@ impl EngineSide {
     }
 }
 
+/// How long a step would take without its graph, by the two readings of a table between its knots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerPeriod {
+    /// Straight lines between measured sizes: the reading that prices steps.
+    pub on_line: SimDuration,
+    /// Stairs: every size costs as much as the next measured one.
+    pub on_stairs: SimDuration,
+}
+
 /// Prices steps in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct CostModel {
@@ -134,15 +143,20 @@ impl CostModel {
         dispatch: &Dispatch,
         cost: &StepCost,
         asynchronous: bool,
-    ) -> SimDuration {
+    ) -> EagerPeriod {
+        let rows = self.dense.at(work.tokens);
         let without_graph = StepCost {
-            dense_ns: self.dense.at(work.tokens).ns,
+            dense_ns: rows.ns,
             attention_ns: cost.attention_ns - self.padded_requests_ns(padded_requests(work, dispatch)),
             launch_ns: self.launch_ns(self.eager),
             bookkeeping_ns: 0,
             ..*cost
         };
-        without_graph.period(self.overlap, asynchronous)
+        let on_stairs = StepCost { dense_ns: rows.stairs_ns, ..without_graph };
+        EagerPeriod {
+            on_line: without_graph.period(self.overlap, asynchronous),
+            on_stairs: on_stairs.period(self.overlap, asynchronous),
+        }
     }
 
     /// The price of a step without a graph, as this engine would run it.
@@ -250,24 +264,31 @@ struct RoundedTable {
 #[derive(Clone, Copy, Debug)]
 struct Rounded {
     ns: u64,
+    stairs_ns: u64,
     outside: bool,
     extended: bool,
 }
 
 impl RoundedTable {
     fn new(curve: &Curve, count_max: u32) -> Self {
-        let entries = (0..=count_max.min(TABLE_LIMIT)).map(|count| Rounded::of(curve.at(f64::from(count)))).collect();
+        let entries = (0..=count_max.min(TABLE_LIMIT)).map(|count| Rounded::read(curve, count)).collect();
         Self { entries, curve: curve.clone() }
     }
 
     fn at(&self, count: u32) -> Rounded {
-        self.entries.get(count as usize).copied().unwrap_or_else(|| Rounded::of(self.curve.at(f64::from(count))))
+        self.entries.get(count as usize).copied().unwrap_or_else(|| Rounded::read(&self.curve, count))
     }
 }
 
 impl Rounded {
-    fn of(reading: Reading) -> Self {
-        Self { ns: nanoseconds(reading.value), outside: reading.outside.is_some(), extended: reading.extended }
+    fn read(curve: &Curve, count: u32) -> Self {
+        let reading = curve.at(f64::from(count));
+        Self {
+            ns: nanoseconds(reading.value),
+            stairs_ns: nanoseconds(curve.on_stairs(f64::from(count))),
+            outside: reading.outside.is_some(),
+            extended: reading.extended,
+        }
     }
 }
 
@@ -343,11 +364,21 @@ mod tests {
             for dispatched in [dispatch(RuntimeMode::Full, 16, Some(16)), dispatch(RuntimeMode::Piecewise, 24, None)] {
                 let price = cost.price(&work, &dispatched);
                 assert_eq!(
-                    cost.eager_period(&work, &dispatched, &price, asynchronous),
+                    cost.eager_period(&work, &dispatched, &price, asynchronous).on_line,
                     cost.price_eager(&work).period(cost.overlap, asynchronous)
                 );
             }
         }
+    }
+
+    #[test]
+    fn on_stairs_a_step_costs_as_much_as_the_next_measured_size() {
+        let cost = model("a100-llama-3-8b", Execution::CompiledEager);
+        let (work, dispatched) = (decode(129, 1000), dispatch(RuntimeMode::Piecewise, 136, None));
+        let price = cost.price(&work, &dispatched);
+        let eager = cost.eager_period(&work, &dispatched, &price, true);
+        assert!(eager.on_line < eager.on_stairs, "129 rows lie before the edge at 136 on the line only");
+        assert_eq!(eager.on_stairs, price.period(cost.overlap, true), "and cost as much as the rung on stairs");
     }
 
     #[test]

@@ -28,14 +28,22 @@ impl Execution {
     }
 }
 
-impl fmt::Display for Execution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Execution {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Eager => "eager",
             Self::CompiledEager => "compiled eager",
             Self::Piecewise => "PIECEWISE",
             Self::Full => "FULL",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

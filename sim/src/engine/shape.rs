@@ -87,13 +87,21 @@ impl Dispatch {
     }
 }
 
-impl fmt::Display for RuntimeMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl RuntimeMode {
+    /// The engine's own name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::None => "NONE",
             Self::Piecewise => "PIECEWISE",
             Self::Full => "FULL",
-        })
+        }
+    }
+}
+
+impl fmt::Display for RuntimeMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -64,6 +64,8 @@ pub struct RungStats {
     pub relaxed_steps: u64,
     /// Steps in which replay cost more than the eager kind would have.
     pub losing_steps: u64,
+    /// The same if the dense table is read as stairs instead of lines between its measured sizes.
+    pub losing_steps_on_stairs: u64,
     /// Steps of decoding requests only.
     pub decode_steps: u64,
     /// Of those, steps above the largest captured size.
@@ -103,9 +105,10 @@ impl<'a> RungRecorder<'a> {
         }
         let eager = self.cost.eager_period(&step.work, &step.dispatch, &step.cost, self.asynchronous);
         let replay = step.cost.period(self.cost.overlap, self.asynchronous);
-        let saved_ns = eager.0.cast_signed() - replay.0.cast_signed();
+        let saved_ns = eager.on_line.0.cast_signed() - replay.0.cast_signed();
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         stats.losing_steps += u64::from(saved_ns < 0);
+        stats.losing_steps_on_stairs += u64::from(eager.on_stairs < replay);
         let tally = self.tally(step);
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);

@@ -83,7 +83,6 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
         request_overhead_ms: mean_ms(totals.request_overhead),
         launch_ms: mean_ms(totals.launch),
         bookkeeping_ms: mean_ms(totals.bookkeeping),
-        update_ms: mean_ms(SimDuration::ZERO),
     };
 }
 

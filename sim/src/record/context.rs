@@ -45,12 +45,12 @@ pub fn engine(options: &VllmOptions) -> EngineReport {
 /// Groups that no figure of a vLLM run comes from.
 const UNUSED: [&str; 2] = ["machine.update", "machine.bandwidth"];
 
-/// The profile with the provenance of each group that prices steps, memory or start-up.
+/// The profile, by the name or path it was asked for, with the provenance of each group that prices steps, memory or start-up.
 #[must_use]
-pub fn profile(profile: &Profile) -> ProfileReport {
+pub fn profile(profile: &Profile, name: &str) -> ProfileReport {
     let shadowed = if profile.engine.attention.is_some() { "machine.attention" } else { "" };
     ProfileReport {
-        name: profile.name.clone(),
+        name: name.to_owned(),
         device: Some(profile.identity.device.clone()),
         model: Some(profile.identity.model_name.clone()),
         overlap: match profile.overlap {

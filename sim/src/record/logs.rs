@@ -30,13 +30,13 @@ pub struct StepLogger<'a, W: Write> {
 }
 
 impl<W: Write> RequestLogger<W> {
-    /// A log of one candidate and seed.
+    /// A log of one candidate and seed; only the first part of a file has the header row.
     ///
     /// # Errors
     /// The I/O error of the sink.
-    pub fn new(sink: W, candidate: &str, seed: u64, slo: Slo) -> io::Result<Self> {
+    pub fn new(sink: W, candidate: &str, seed: u64, slo: Slo, with_header: bool) -> io::Result<Self> {
         Ok(Self {
-            log: RequestLog::new(sink)?,
+            log: if with_header { RequestLog::new(sink)? } else { RequestLog::continued(sink) },
             candidate: candidate.to_owned(),
             seed,
             slo,

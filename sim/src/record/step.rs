@@ -28,21 +28,13 @@ pub fn descriptor(descriptor: &Descriptor) -> Option<DescriptorRecord> {
 }
 
 pub(super) fn mode(mode: RuntimeMode) -> Name {
-    match mode {
-        RuntimeMode::None => "NONE".into(),
-        RuntimeMode::Piecewise => "PIECEWISE".into(),
-        RuntimeMode::Full => "FULL".into(),
-    }
+    mode.name().into()
 }
 
 /// What served a step: a descriptor in one line, or the eager kind.
 #[must_use]
 pub fn artifact(key: &Descriptor, eager: Execution) -> Name {
-    match (descriptor(key), eager) {
-        (Some(record), _) => record.to_string().into(),
-        (None, Execution::Eager) => "eager".into(),
-        (None, _) => "compiled eager".into(),
-    }
+    descriptor(key).map_or_else(|| eager.name().into(), |record| record.to_string().into())
 }
 
 /// The cost of a step, term by term.
@@ -57,7 +49,6 @@ pub fn cost_terms(cost: &StepCost, overlap: Overlap, asynchronous: bool) -> Cost
         request_overhead_ns: cost.request_overhead_ns,
         launch_ns: cost.launch_ns,
         bookkeeping_ns: cost.bookkeeping_ns,
-        update_ns: 0,
         host_ns: cost.host().0,
         step_ns: cost.period(overlap, asynchronous).0,
     }

@@ -12,6 +12,9 @@ pub enum ServerError {
     /// An observer could not write.
     #[error("writing the run's output failed")]
     Output(#[from] std::io::Error),
+    /// More requests than there are numbers for them.
+    #[error("the traffic holds more than {} requests", u32::MAX)]
+    TooManyRequests,
     /// A law was broken: there is work, nothing is in flight, and the scheduler hands out nothing.
     #[error("the scheduler made no progress at {at} with {waiting} requests waiting: this is a bug in Rungwise")]
     NoProgress {

@@ -113,7 +113,7 @@ impl<'a> Replica<'a> {
     fn admit_arrivals(&mut self, source: &mut Source, observer: &mut impl Observer) -> Result<(), ServerError> {
         while let Some(request) = source.take_due(self.now)? {
             let id = RequestId(self.requests_offered);
-            self.requests_offered += 1;
+            self.requests_offered = id.0.checked_add(1).ok_or(ServerError::TooManyRequests)?;
             if let Err(refusal) = self.scheduler.fits(request.prompt_tokens) {
                 observer.observe(&Event::RequestRefused { at: request.arrival, id, request, refusal })?;
                 source.request_done(request.arrival)?;

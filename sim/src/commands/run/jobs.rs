@@ -1,16 +1,16 @@
 //! Every candidate with every seed, in parallel, results in order.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
-use super::logs::Logs;
+use super::output::Logs;
+use super::spool::{Extent, SpoolWriter};
 use crate::metrics::{Metrics, Summary};
 use crate::record::{RequestLogger, StepLogger};
-use crate::server::{Replica, RunEnd, Setup};
+use crate::server::{Replica, RunEnd, ServerError, Setup};
 
 /// One run: a candidate, by index, with one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) struct Job {
     pub candidate: usize,
     /// Seed of the traffic.
     pub seed: u64,
+    /// The first run of all.
+    pub first: bool,
 }
 
 /// What one run came to.
@@ -30,10 +32,10 @@ pub(super) struct JobResult {
     pub summary: Summary,
     /// How it ended.
     pub end: RunEnd,
-    /// Its rows of requests.csv, if asked for.
-    pub requests: Option<File>,
-    /// Its lines of steps.jsonl, if asked for.
-    pub steps: Option<File>,
+    /// Where its rows of requests.csv lie; empty if not asked for.
+    pub requests: Vec<Extent>,
+    /// Where its lines of steps.jsonl lie; empty if not asked for.
+    pub steps: Vec<Extent>,
 }
 
 /// What all runs share.
@@ -43,9 +45,12 @@ pub(super) struct Jobs<'a> {
     pub inputs: &'a Inputs,
     /// The candidates, ready.
     pub setups: &'a [Setup],
-    /// Which logs are kept, and where.
-    pub logs: Option<Logs<'a>>,
+    /// Where logs are kept, if asked for.
+    pub logs: Option<&'a Logs>,
 }
+
+/// A log of requests and a log of steps, as far as they were asked for.
+type Loggers<'a> = (Option<RequestLogger<SpoolWriter<'a>>>, Option<StepLogger<'a, SpoolWriter<'a>>>);
 
 impl Jobs<'_> {
     /// Runs every candidate with every seed; the results come candidate by candidate, seeds in order.
@@ -54,56 +59,30 @@ impl Jobs<'_> {
     /// The failure of the first run, in that order, that fails.
     pub(super) fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
         let jobs: Vec<Job> = (0..self.setups.len())
-            .flat_map(|candidate| seeds.iter().map(move |&seed| Job { candidate, seed }))
+            .flat_map(|candidate| seeds.iter().map(move |&seed| (candidate, seed)))
+            .enumerate()
+            .map(|(index, (candidate, seed))| Job { candidate, seed, first: index == 0 })
             .collect();
         let results: Vec<Result<JobResult, Failure>> = jobs.par_iter().map(|&job| self.run_one(job)).collect();
         results.into_iter().collect()
     }
 
     fn run_one(&self, job: Job) -> Result<JobResult, Failure> {
-        let Job { candidate, seed } = job;
         let scenario = &self.inputs.scenario;
-        let (name, setup) = (&scenario.candidates[candidate].name, &self.setups[candidate]);
-        let traffic = scenario.traffic.open(seed)?;
+        let setup = &self.setups[job.candidate];
+        let traffic = scenario.traffic.open(job.seed)?;
         let asynchronous = setup.options.scheduler.async_scheduling;
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
 
-        let unwritable = |logs: &Logs<'_>, source| logs.unwritable(source);
-        let mut requests = None;
-        let mut steps = None;
-        if let Some(logs) = &self.logs {
-            let file = logs.part()?;
-            let logger = RequestLogger::new(BufWriter::new(file), name, seed, scenario.slo);
-            requests = Some(logger.map_err(|source| unwritable(logs, source))?);
-            if logs.steps {
-                let header = crate::record::step_header(
-                    scenario,
-                    &self.inputs.profile,
-                    &self.inputs.profile_name,
-                    seed,
-                    name,
-                    setup,
-                );
-                let logger = StepLogger::new(BufWriter::new(logs.part()?), &header, setup);
-                steps = Some(logger.map_err(|source| unwritable(logs, source))?);
-            }
-        }
-
+        let (requests, steps) = self.loggers(job)?;
         let mut observers = (metrics, (requests, steps));
-        let end = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost).serve(traffic, &mut observers).map_err(
-            |error| match (error, &self.logs) {
-                (crate::server::ServerError::Output(source), Some(logs)) => unwritable(logs, source),
-                (error, _) => error.into(),
-            },
-        )?;
+        let end = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost)
+            .serve(traffic, &mut observers)
+            .map_err(|error| self.failure(error))?;
         let (metrics, (requests, steps)) = observers;
-        let finished = |file: Option<std::io::Result<BufWriter<File>>>| -> Result<Option<File>, Failure> {
-            let Some(logs) = &self.logs else { return Ok(None) };
-            let whole = |mut sink: BufWriter<File>| {
-                sink.flush()?;
-                sink.into_inner().map_err(std::io::IntoInnerError::into_error)
-            };
-            file.map(|sink| sink.and_then(whole)).transpose().map_err(|source| unwritable(logs, source))
+        let unwritable = |error| self.failure(ServerError::Output(error));
+        let finished = |log: Option<io::Result<SpoolWriter<'_>>>| {
+            log.map_or(Ok(Vec::new()), |log| log.and_then(SpoolWriter::finish).map_err(unwritable))
         };
         Ok(JobResult {
             job,
@@ -112,5 +91,28 @@ impl Jobs<'_> {
             requests: finished(requests.map(RequestLogger::finish))?,
             steps: finished(steps.map(StepLogger::finish))?,
         })
+    }
+
+    /// The logs that were asked for. Only the first run of all writes the header of requests.csv.
+    fn loggers(&self, job: Job) -> Result<Loggers<'_>, Failure> {
+        let Some(logs) = self.logs else { return Ok((None, None)) };
+        let Job { candidate, seed, first } = job;
+        let scenario = &self.inputs.scenario;
+        let (name, setup) = (&scenario.candidates[candidate].name, &self.setups[candidate]);
+        let requests = RequestLogger::new(logs.requests.log(), name, seed, scenario.slo, first)
+            .map_err(|error| logs.unwritable(error))?;
+        let Some(spool) = &logs.steps else { return Ok((Some(requests), None)) };
+        let (profile, profile_name) = (&self.inputs.profile, &self.inputs.profile_name);
+        let header = crate::record::step_header(scenario, profile, profile_name, seed, name, setup);
+        let steps = StepLogger::new(spool.log(), &header, setup).map_err(|error| logs.unwritable(error))?;
+        Ok((Some(requests), Some(steps)))
+    }
+
+    /// What an observer cannot write is a log.
+    fn failure(&self, error: ServerError) -> Failure {
+        match (error, self.logs) {
+            (ServerError::Output(error), Some(logs)) => logs.unwritable(error),
+            (error, _) => error.into(),
+        }
     }
 }

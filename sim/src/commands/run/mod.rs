@@ -1,8 +1,8 @@
 //! `sim run`: candidates on the same traffic, side by side.
 
 mod jobs;
-mod logs;
 mod output;
+mod spool;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -22,6 +22,9 @@ use crate::server::Setup;
 use crate::traffic::TrafficKind;
 use crate::warnings::FinishedRun;
 use crate::{record, warnings};
+
+/// Up to this many candidates every pair is compared; their number grows with the square.
+const ALL_PAIRS_MAX: usize = 16;
 
 /// Compare candidate ladders on a scenario's traffic.
 ///
@@ -84,7 +87,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
 
     let report = report(&inputs, &setups, &seeds, &results, [before, after].concat());
     if let Some(folder) = folder {
-        folder.write(&report, results)?;
+        folder.write(&report, &results)?;
     }
     match arguments.format {
         Format::Text => reports::text::run(&report, out),
@@ -178,14 +181,21 @@ fn report(
         seed: seeds[0],
         seeds: (seeds.len() > 1).then(|| seeds.to_vec()),
         engine: record::engine(&inputs.scenario.server),
-        profile: record::profile(&inputs.profile),
+        profile: record::profile(&inputs.profile, &inputs.profile_name),
         warnings,
         candidates: by_candidate
             .iter()
             .map(|runs| CandidateReport::over_seeds(runs).expect("runs of one candidate, at least one"))
             .collect(),
-        pairs: (seeds.len() > 1).then(|| {
-            by_candidate.iter().skip(1).map(|candidate| PairReport::between(&by_candidate[0], candidate)).collect()
-        }),
+        pairs: (seeds.len() > 1).then(|| pairs(&by_candidate)),
     }
+}
+
+/// Paired differences: every pair of a few candidates, the first against each of many.
+fn pairs(by_candidate: &[Vec<CandidateReport>]) -> Vec<PairReport> {
+    let baselines = if by_candidate.len() <= ALL_PAIRS_MAX { by_candidate.len() } else { 1 };
+    let against_later = |baseline: usize| {
+        by_candidate[baseline + 1..].iter().map(move |later| PairReport::between(&by_candidate[baseline], later))
+    };
+    (0..baselines).flat_map(against_later).collect()
 }

@@ -1,22 +1,50 @@
 //! `--out`: run.json, requests.csv and steps.jsonl, each whole or not at all.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use reports::{AtomicFile, OutputError, RunReport};
 
 use super::super::failure::Failure;
 use super::jobs::JobResult;
-use super::logs::Logs;
+use super::spool::{Extent, Spool};
 
 /// A folder that can be written. Folders made for it go away again unless something is written there.
 #[derive(Debug)]
 pub(super) struct OutputFolder {
     path: PathBuf,
-    steps: bool,
+    logs: Logs,
+    _made: MadeFolders,
+}
+
+/// The logs of all runs until the last has finished.
+#[derive(Debug)]
+pub(super) struct Logs {
+    folder: PathBuf,
+    /// Rows of requests.csv.
+    pub(super) requests: Spool,
+    /// Lines of steps.jsonl, if steps are logged.
+    pub(super) steps: Option<Spool>,
+}
+
+impl Logs {
+    fn create(folder: &Path, steps: bool) -> Result<Self, Failure> {
+        let spool = || Spool::create(folder).map_err(|error| OutputError::Create { path: folder.to_owned(), error });
+        Ok(Self { folder: folder.to_owned(), requests: spool()?, steps: steps.then(spool).transpose()? })
+    }
+
+    /// The failure of a log that could not be written.
+    pub(super) fn unwritable(&self, error: io::Error) -> Failure {
+        OutputError::Write { path: self.folder.clone(), error }.into()
+    }
+}
+
+/// Takes folders away again unless something was written there.
+#[derive(Debug)]
+struct MadeFolders {
     /// The folders that were missing, outermost first.
-    made: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
 }
 
 impl OutputFolder {
@@ -25,28 +53,23 @@ impl OutputFolder {
     /// # Errors
     /// If the folder cannot be made or written.
     pub(super) fn open(path: &Path, steps: bool) -> Result<Self, Failure> {
-        let mut made: Vec<PathBuf> = path
+        let mut missing: Vec<PathBuf> = path
             .ancestors()
             .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
             .map(Path::to_owned)
             .collect();
-        made.reverse();
-        let folder = Self { path: path.to_owned(), steps, made };
+        missing.reverse();
+        let made = MadeFolders { folders: missing };
         fs::create_dir_all(path).map_err(|error| OutputError::Create { path: path.to_owned(), error })?;
-        for name in folder.names() {
+        for name in ["run.json", "requests.csv"].into_iter().chain(steps.then_some("steps.jsonl")) {
             drop(AtomicFile::create(path.join(name))?);
         }
-        Ok(folder)
+        Ok(Self { path: path.to_owned(), logs: Logs::create(path, steps)?, _made: made })
     }
 
-    fn names(&self) -> &[&'static str] {
-        if self.steps { &["run.json", "requests.csv", "steps.jsonl"] } else { &["run.json", "requests.csv"] }
-    }
-
-    /// What the runs must know.
-    #[must_use]
-    pub(super) fn logs(&self) -> Logs<'_> {
-        Logs::new(&self.path, self.steps)
+    /// Where the runs log.
+    pub(super) fn logs(&self) -> &Logs {
+        &self.logs
     }
 
     /// Writes all results. No file of an earlier run is touched before all are written out; run.json, whose presence says
@@ -54,12 +77,12 @@ impl OutputFolder {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub(super) fn write(&self, report: &RunReport, results: Vec<JobResult>) -> Result<(), Failure> {
-        let (requests, steps): (Vec<_>, Vec<_>) =
-            results.into_iter().map(|result| (result.requests, result.steps)).unzip();
-        let mut files = vec![self.file("requests.csv", |sink| join(requests, 1, sink))?];
-        if self.steps {
-            files.push(self.file("steps.jsonl", |sink| join(steps, 0, sink))?);
+    pub(super) fn write(&self, report: &RunReport, results: &[JobResult]) -> Result<(), Failure> {
+        let mut files = vec![self.file("requests.csv", |sink| {
+            join(&self.logs.requests, results.iter().map(|result| &result.requests), sink)
+        })?];
+        if let Some(steps) = &self.logs.steps {
+            files.push(self.file("steps.jsonl", |sink| join(steps, results.iter().map(|result| &result.steps), sink))?);
         }
         files.push(self.file("run.json", |sink| reports::json::write(report, sink))?);
         for file in files {
@@ -83,9 +106,9 @@ impl OutputFolder {
     }
 }
 
-impl Drop for OutputFolder {
+impl Drop for MadeFolders {
     fn drop(&mut self) {
-        for folder in self.made.iter().rev() {
+        for folder in self.folders.iter().rev() {
             // A folder with results in it stays: only an empty one can be removed.
             if fs::remove_dir(folder).is_err() {
                 break;
@@ -94,16 +117,7 @@ impl Drop for OutputFolder {
     }
 }
 
-/// Appends the parts; of all but the first, the leading `header_lines` are left out.
-fn join(parts: Vec<Option<File>>, header_lines: usize, sink: &mut impl Write) -> io::Result<()> {
-    for (index, mut part) in parts.into_iter().flatten().enumerate() {
-        part.rewind()?;
-        let mut part = BufReader::new(part);
-        let mut header = Vec::new();
-        for _ in 0..if index == 0 { 0 } else { header_lines } {
-            part.read_until(b'\n', &mut header)?;
-        }
-        io::copy(&mut part, sink)?;
-    }
-    Ok(())
+/// Appends the logs in the order given.
+fn join<'a>(spool: &Spool, logs: impl Iterator<Item = &'a Vec<Extent>>, sink: &mut impl Write) -> io::Result<()> {
+    logs.into_iter().try_for_each(|log| spool.copy(log, sink))
 }

@@ -7,9 +7,7 @@ use super::error::EngineError;
 use super::options::{CompileSize, CudagraphMode, PerformanceMode, VllmOptions};
 use super::splitting::sequence_parallel;
 use super::warning::GraphWarning;
-
-/// Most rungs this program works with: far above any ladder an engine could capture in a day.
-const RUNGS_MAX: u64 = 65_536;
+use crate::limits::RUNGS_MAX;
 
 /// The ascending capture sizes with their ceiling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -179,7 +177,7 @@ fn strides(limit: u32, head: &[u32]) -> impl Iterator<Item = u32> {
 }
 
 fn check_length(rungs: u64) -> Result<(), EngineError> {
-    if rungs > RUNGS_MAX { Err(EngineError::LadderTooLong { rungs, most: RUNGS_MAX }) } else { Ok(()) }
+    if rungs > RUNGS_MAX as u64 { Err(EngineError::LadderTooLong { rungs, most: RUNGS_MAX as u64 }) } else { Ok(()) }
 }
 
 /// Entries are made unique before the word is expanded, so a size written beside the word appears twice.
@@ -288,7 +286,7 @@ mod tests {
     #[test]
     fn absurd_sizes_are_refused_before_they_are_made() {
         let error = CaptureLadder::generate(&options(1, u32::MAX, 1, Some(u32::MAX)), CudagraphMode::Full);
-        assert_eq!(error, Err(EngineError::LadderTooLong { rungs: 268_435_455, most: RUNGS_MAX }));
+        assert_eq!(error, Err(EngineError::LadderTooLong { rungs: 268_435_455, most: RUNGS_MAX as u64 }));
         let wide = generate(&options(u32::MAX, u32::MAX, 1, None));
         assert_eq!(wide.ladder.ceiling, 512);
     }

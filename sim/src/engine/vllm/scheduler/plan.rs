@@ -113,13 +113,14 @@ impl StepPlan {
         self.entries.push(entry);
     }
 
-    /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask whether anybody
-    /// is still prefilling; V2 takes any common length, but only from batches of decode entries.
+    /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask
+    /// whether anybody is still prefilling; V2 takes any common length, but only from batches of decode entries.
     pub(super) fn close(&mut self) {
         let shape = &mut self.shape;
         shape.requests = self.entries.len() as u32;
         self.decode_requests = shape.requests - self.prefills.len() as u32;
-        let common_length = shape.requests > 0 && shape.tokens == shape.max_query * shape.requests;
+        let common_tokens = u64::from(shape.max_query) * u64::from(shape.requests);
+        let common_length = shape.requests > 0 && u64::from(shape.tokens) == common_tokens;
         shape.uniform_v1 = common_length && shape.max_query == UNIFORM_QUERY;
         shape.uniform_v2 = (common_length && self.prefills.is_empty()).then_some(shape.max_query);
     }
