@@ -234,7 +234,7 @@ def decode_grid(model, card, floor_us):
 
 
 def padded_request_us(model):
-    """One more request of the shortest context: the table's slope over requests at 32 tokens, by KV heads."""
+    """What a request adds that only fills up a graph: the table's slope over requests at 32 tokens, by KV heads."""
     table = a800_decode()
     slope = (table[128, 32] - table[64, 32]) / 64
     return slope * model["kv_heads"] / LLAMA_2_7B["kv_heads"]
@@ -443,6 +443,10 @@ def carried_head(model, card, rate):
     )
 
 
+# A padded request of a FULL graph carries no KV and pays about what one more request of the smallest context does.
+PADDED_REQUEST = "carries no KV and takes the slope of decode from 64 to 128 requests at the shortest context measured,"
+
+
 def carried_attention(model, card, scale, floor_us, floor_text, scale_text):
     decode, errors = decode_grid(model, card, floor_us)
     heads = "" if model["kv_heads"] == 32 else ", a request of 8 KV heads priced as a quarter of one with 32"
@@ -454,7 +458,8 @@ def carried_attention(model, card, scale, floor_us, floor_text, scale_text):
             kind="derived", source=FRONTIER, licence="MIT",
             method=f"decode: KV-cache write included{heads}; above {floor_text} by peak bandwidth"
                    f" (2039 GB/s there); thinned, error against all 10,112 rows {percent(errors)}. prefill:"
-                   f" {scale_text}, beyond 4,096 tokens by flops at the rate of the table's largest prefills",
+                   f" {scale_text}, beyond 4,096 tokens by flops at the rate of the table's largest prefills. padded"
+                   f" request: {PADDED_REQUEST} 32 tokens, by KV heads and peak bandwidth",
             valid=f"decode 1 to {last} requests, 0 to 32,768 tokens of context (linear above 4,032); prefill chunks 1 to"
                   " 16,384, context 0 to 32,768"),
         decode=decode,
@@ -584,7 +589,8 @@ def rtx4090():
             provenance=dict(
                 kind="imported", source=SERVINGSIM + ": attention", licence="MIT",
                 method="one layer times 32; context 0 and chunk 1 take the value of 16 tokens, the first size measured;"
-                       f" mixed table thinned from 8,448 points, error against all of them {percent(errors)}",
+                       f" mixed table thinned from 8,448 points, error against all of them {percent(errors)}; padded"
+                       f" request: {PADDED_REQUEST} 16 tokens",
                 valid="decode 1 to 256 requests, prefill chunks to 2,048, contexts to 16,384; mixed to 128 decoding"
                       " requests"),
             **attention,
