@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use calibrate::spelling::closest;
 use kernels::units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -192,29 +193,6 @@ fn plain_words(message: &str) -> (String, String) {
     (plain, help)
 }
 
-/// The name that a misspelt one was probably meant to be.
-fn closest<'name>(misspelt: &str, names: &[&'name str]) -> Option<&'name str> {
-    let mut ranked: Vec<_> = names.iter().map(|name| (edit_distance(misspelt, name), *name)).collect();
-    ranked.sort_unstable();
-    let (distance, name) = *ranked.first()?;
-    let is_alone = ranked.get(1).is_none_or(|next| next.0 > distance);
-    (is_alone && distance * 3 <= misspelt.len().max(3)).then_some(name)
-}
-
-/// Letters to insert, drop or change between two names.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
-}
-
 /// The dotted key whose name or value holds `span`, as deep as it goes. Items of a list share its key.
 fn path_to(table: &DeTable<'_>, span: &Span) -> Option<String> {
     let holds = |outer: Span| outer.start <= span.start && span.end <= outer.end && !span.is_empty();
@@ -233,21 +211,4 @@ fn path_to(table: &DeTable<'_>, span: &Span) -> Option<String> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_guessed_only_when_close() {
-        assert_eq!(
-            (edit_distance("kitten", "sitting"), edit_distance("", "abc"), edit_distance("ab", "ab")),
-            (3, 3, 0)
-        );
-        assert_eq!(closest("max_num_sequences", &["max_model_len", "max_num_seqs"]), Some("max_num_seqs"));
-        assert_eq!(closest("slos", &["slo", "schema"]), Some("slo"));
-        assert_eq!(closest("weibull", &["poisson", "gamma"]), None);
-        assert_eq!(closest("0.32.0", &["0.31.0", "0.33.0"]), None);
-    }
 }
