@@ -8,11 +8,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::line;
-use super::file::{Quantity, Real, Whole};
+use super::file::{Real, Size, Time, Whole};
 use super::size::parse_size;
 use super::{ScenarioError, Span};
 use crate::limits::SPAN_S_MAX;
 use crate::time::SimDuration;
+
+const TIME_HELP: &str = "write a number and a unit, such as \"40ms\", \"1.5s\" or \"2min\"";
+const SIZE_HELP: &str = "write a number and a unit, such as \"2GiB\" or \"512MiB\"";
 
 /// A scenario's text while it is being checked.
 pub(super) struct Check<'text> {
@@ -52,6 +55,9 @@ impl<'text> Check<'text> {
         let span = error.span().unwrap_or(0..0);
         let (message, mut help) = plain_words(error.message());
         let table = path_to(self.document.get_ref(), &span).unwrap_or_default();
+        if table.starts_with("profile.") && message.starts_with("unknown choice") && help.is_empty() {
+            help.push_str("write builtin = \"NAME\" for a built-in profile, file = \"PATH\" for one of your own");
+        }
         if table.starts_with("candidate.") && help.starts_with("the keys here") {
             help.push_str("; what else describes the server belongs under [server.vllm]");
         }
@@ -98,32 +104,32 @@ impl<'text> Check<'text> {
     }
 
     /// A span of time above zero.
-    pub(super) fn duration(&self, value: &Quantity) -> Result<SimDuration, ScenarioError> {
-        const HELP: &str = "write a number and a unit, such as \"40ms\", \"1.5s\" or \"2min\"";
-        let text = value.get_ref();
-        let parsed = humantime::parse_duration(text)
-            .map_err(|error| self.reject(&value.span(), format!("\"{text}\" is no span of time: {error}"), HELP))?;
+    pub(super) fn duration(&self, value: &Time) -> Result<SimDuration, ScenarioError> {
+        let text = value.get_ref().as_str();
+        let parsed = humantime::parse_duration(text).map_err(|error| {
+            self.reject(&value.span(), format!("\"{text}\" is no span of time: {error}"), TIME_HELP)
+        })?;
         if parsed.is_zero() {
-            return Err(self.reject(&value.span(), "expected a span of time above zero", HELP));
+            return Err(self.reject(&value.span(), "expected a span of time above zero", TIME_HELP));
         }
         if parsed.as_secs() > SPAN_S_MAX {
             let problem = format!("expected at most {SPAN_S_MAX} seconds, found \"{text}\"");
-            return Err(self.reject(&value.span(), problem, HELP));
+            return Err(self.reject(&value.span(), problem, TIME_HELP));
         }
         Ok(SimDuration(parsed.as_nanos() as u64))
     }
 
     /// `duration` of an optional value.
-    pub(super) fn optional_duration(&self, value: Option<&Quantity>) -> Result<Option<SimDuration>, ScenarioError> {
+    pub(super) fn optional_duration(&self, value: Option<&Time>) -> Result<Option<SimDuration>, ScenarioError> {
         value.map(|value| self.duration(value)).transpose()
     }
 
     /// `size` of an optional value.
-    pub(super) fn optional_size(&self, value: Option<&Quantity>) -> Result<Option<Bytes>, ScenarioError> {
+    pub(super) fn optional_size(&self, value: Option<&Size>) -> Result<Option<Bytes>, ScenarioError> {
         value
             .map(|value| {
-                let help = "write a number and a unit, such as \"2GiB\" or \"512MiB\"";
-                parse_size(value.get_ref()).map_err(|problem| self.reject(&value.span(), problem, help))
+                let parsed = parse_size(value.get_ref().as_str());
+                parsed.map_err(|problem| self.reject(&value.span(), problem, SIZE_HELP))
             })
             .transpose()
     }
@@ -156,6 +162,9 @@ pub(super) fn range_help(number: f64, min: f64) -> String {
     }
 }
 
+/// What the TOML reader calls numbers.
+const NUMBERS: [&str; 2] = ["expected i64", "expected f64"];
+
 /// The TOML reader's message and what to do about it.
 fn plain_words(message: &str) -> (String, String) {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -176,6 +185,7 @@ fn plain_words(message: &str) -> (String, String) {
         (" as i128", ""),
         (" as u128", ""),
         ("invalid type: ", "wrong type: "),
+        ("unit variant, expected newtype variant", "a word, expected a table of this name"),
         ("unknown variant", "unknown choice"),
         ("missing field", "missing key"),
         ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),
@@ -187,10 +197,25 @@ fn plain_words(message: &str) -> (String, String) {
             closest(unknown, known).map(|name| format!("did you mean `{name}`?")).unwrap_or_default()
         }
         [missing] if message.starts_with("missing field") => format!("add `{missing}`"),
+        _ if message.contains("expected a span of time") => TIME_HELP.to_owned(),
+        _ if message.contains("expected a size") => SIZE_HELP.to_owned(),
+        _ if message.starts_with("invalid type: string") && NUMBERS.iter().any(|number| message.ends_with(number)) => {
+            number_help(message)
+        }
         _ if message.starts_with("wanted exactly 1") => "keep one of them".to_owned(),
         _ => String::new(),
     };
     (plain, help)
+}
+
+/// What to do about a text in place of a number: `"8/s"` holds the number that was meant.
+fn number_help(message: &str) -> String {
+    let text = message.split('"').nth(1).unwrap_or_default().trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    match text[..end].trim_end_matches('.') {
+        "" => "write a plain number, without quotes and without a unit".to_owned(),
+        number => format!("write the plain number, without quotes and without a unit: {number}"),
+    }
 }
 
 /// The dotted key whose name or value holds `span`, as deep as it goes. Items of a list share its key.

@@ -103,7 +103,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    fn new(column: impl Into<String>, problem: String) -> Self {
+    pub(super) fn new(column: impl Into<String>, problem: String) -> Self {
         Self { column: column.into(), problem, help: None }
     }
 }
@@ -268,7 +268,8 @@ fn token_count(column: &str, parsed: Option<u64>, found: impl Fn() -> String) ->
     match parsed {
         Some(tokens) if (1..=u64::from(REQUEST_TOKENS_MAX)).contains(&tokens) => Ok(tokens as u32),
         _ => {
-            let problem = format!("expected a whole number of tokens from 1 to {REQUEST_TOKENS_MAX}, found {}", found());
+            let problem =
+                format!("expected a whole number of tokens from 1 to {REQUEST_TOKENS_MAX}, found {}", found());
             Err(Fault::new(column, problem))
         }
     }

@@ -25,14 +25,7 @@ pub struct TraceSource {
     pub rate_multiplier: f64,
     /// Most usable rows to read; of a trace to be sorted, the earliest ones.
     pub limit: Option<u64>,
-    impl TraceSource {
-    /// The file for messages, as it can be opened from the current folder.
-    pub(super) fn shown(&self) -> String {
-        printable(&self.path.display().to_string())
-    }
-}
-
-/// What to do about rows that are not in order of time.
+    /// What to do about rows that are not in order of time.
     pub unsorted: Unsorted,
     /// What to do about rows that cannot be used.
     pub bad_rows: BadRows,

@@ -325,10 +325,7 @@ mod tests {
     #[test]
     fn empty_and_foreign_files_are_refused() {
         assert_eq!(fault(""), "t.csv holds no requests");
-        assert_eq!(
-            fault("arrived_at,num_prefill_tokens,num_decode_tokens\n"),
-            "t.csv holds no requests"
-        );
+        assert_eq!(fault("arrived_at,num_prefill_tokens,num_decode_tokens\n"), "t.csv holds no requests");
         assert!(fault("hello\nworld\n").starts_with("t.csv:1: this is no known trace format"));
         let lengths_only = "num_prefill_tokens,num_decode_tokens\n1,1\n";
         assert_eq!(
