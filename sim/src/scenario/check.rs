@@ -55,6 +55,10 @@ impl<'text> Check<'text> {
         let span = error.span().unwrap_or(0..0);
         let (message, mut help) = plain_words(error.message());
         let table = path_to(self.document.get_ref(), &span).unwrap_or_default();
+        if message.ends_with("a table of that name") {
+            let word = self.text.get(span.clone()).unwrap_or_default().trim_matches(['"', '\'']);
+            help = format!("write [{table}.{word}], and its keys below");
+        }
         if table.starts_with("profile.") && message.starts_with("unknown choice") && help.is_empty() {
             help.push_str("write builtin = \"NAME\" for a built-in profile, file = \"PATH\" for one of your own");
         }
@@ -185,7 +189,7 @@ fn plain_words(message: &str) -> (String, String) {
         (" as i128", ""),
         (" as u128", ""),
         ("invalid type: ", "wrong type: "),
-        ("unit variant, expected newtype variant", "a word, expected a table of this name"),
+        ("unit variant, expected newtype variant", "a word, expected a table of that name"),
         ("unknown variant", "unknown choice"),
         ("missing field", "missing key"),
         ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),

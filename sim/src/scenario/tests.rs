@@ -206,7 +206,7 @@ fn a_trace_without_a_unit_of_time_is_read_as_seconds_with_a_warning() {
         let text = text.replace(&text[traffic], &trace.replace("COLUMNS", columns));
         Scenario::parse(&text, "test.toml", folder.path()).expect("accepted").warnings.join("\n")
     };
-    insta::assert_snapshot!(warnings("[traffic.arrivals.trace]\nCOLUMNS"), @"");
+    insta::assert_snapshot!(warnings("[traffic.arrivals.trace]\nCOLUMNS"), @"test.toml:10: traffic.arrivals.trace.columns: time_unit is not set: `ts` is read as seconds");
     assert_eq!(warnings("[traffic.arrivals.trace]\ntime_unit = \"s\"\nCOLUMNS"), "");
     assert_eq!(warnings("[traffic.arrivals.poisson]\nrate = 5\n[traffic.lengths.trace]\nCOLUMNS"), "", "no times");
 }

@@ -352,20 +352,51 @@ mod tests {
         let row = |time: &str, source: &TraceSource| {
             message_and_help(&format!("ts,prompt_len,gen_len\n{time},1,1\n"), source)
         };
-        insta::assert_snapshot!(row("1710000000018", &seconds), @"");
-        insta::assert_snapshot!(row("2024-05-10T00:00:01Z", &seconds), @"");
-        insta::assert_snapshot!(row("1710000000.5", &named(None)), @"");
-        insta::assert_snapshot!(row("1e300", &seconds), @"");
+        insta::assert_snapshot!(row("1710000000018", &seconds), @r#"
+    t.csv:2: ts: `1710000000018` is too large for seconds
+      in 1710000000018,1,1
+    help: if these are milliseconds, set `time_unit = "ms"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("2024-05-10T00:00:01Z", &seconds), @r#"
+    t.csv:2: ts: expected a number of seconds, found `2024-05-10T00:00:01Z`, a date and time
+      in 2024-05-10T00:00:01Z,1,1
+    help: set `time_unit = "date"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("1710000000.5", &named(None)), @r#"
+    t.csv:2: ts: expected a date and time such as `2023-11-16 18:15:46.680590`, found `1710000000.5`
+      in 1710000000.5,1,1
+    help: if these are seconds, set `time_unit = "s"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("1e300", &seconds), @r#"
+    t.csv:2: ts: expected a number of seconds, found `1e300`
+      in 1e300,1,1
+    help: mend the row, or set `bad_rows = "skip"` to leave such rows out and count them
+    "#);
     }
 
     #[test]
     fn headers_with_other_names_or_separators_say_so() {
         let seconds = named(Some(TimeUnit::Seconds));
-        insta::assert_snapshot!(message_and_help("ts,prompt_len,gen_length\n", &seconds), @"");
-        insta::assert_snapshot!(message_and_help("ts,in,out\n", &seconds), @"");
-        insta::assert_snapshot!(message_and_help("ts;prompt_len;gen_len\n", &seconds), @"");
-        insta::assert_snapshot!(message_and_help("ts\tprompt_len\tgen_len\n", &seconds), @"");
-        insta::assert_snapshot!(message_and_help("arrived_at;num_prefill_tokens;num_decode_tokens\n", &source()), @"");
+        insta::assert_snapshot!(message_and_help("ts,prompt_len,gen_length\n", &seconds), @r"
+    t.csv:1: expected a column `gen_len`, found `ts`, `prompt_len`, `gen_length`
+    help: did you mean `gen_length`?
+    ");
+        insta::assert_snapshot!(message_and_help("ts,in,out\n", &seconds), @r"
+    t.csv:1: expected a column `prompt_len`, found `ts`, `in`, `out`
+    help: write the names as the first line of the file has them
+    ");
+        insta::assert_snapshot!(message_and_help("ts;prompt_len;gen_len\n", &seconds), @r"
+    t.csv:1: expected a column `ts`, found `ts;prompt_len;gen_len`
+    help: the separator must be a comma, and this line has `;`: write the file with commas
+    ");
+        insta::assert_snapshot!(message_and_help("ts\tprompt_len\tgen_len\n", &seconds), @r"
+    t.csv:1: expected a column `ts`, found `ts\tprompt_len\tgen_len`
+    help: the separator must be a comma, and this line has tabs: write the file with commas
+    ");
+        insta::assert_snapshot!(message_and_help("arrived_at;num_prefill_tokens;num_decode_tokens\n", &source()), @r"
+    t.csv:1: this is no known trace format; the first line is arrived_at;num_prefill_tokens;num_decode_tokens
+    help: the separator must be a comma, and this line has `;`: write the file with commas
+    ");
     }
 
     fn soup() -> impl Strategy<Value = Vec<u8>> {
