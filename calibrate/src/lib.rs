@@ -7,6 +7,7 @@ mod command_line;
 pub mod exit;
 pub mod profile;
 mod show;
+pub mod spelling;
 pub mod stderr;
 
 use std::ffi::OsString;

@@ -1,13 +1,17 @@
 //! How both binaries say on standard error what is wrong.
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode};
 
 /// Columns of a report. Fixed, so that a message reads the same in a terminal, a log and a test.
 const WIDTH: usize = 100;
+
+/// Columns of its sentences with what stands in front of them (`  × `, `  ╰─▶ ` or `  help: `).
+const TEXT_WIDTH: usize = WIDTH - 2;
 
 /// Prints a report: the message, the line of the file at fault, the way out.
 ///
@@ -28,12 +32,93 @@ pub fn line(text: fmt::Arguments<'_>) {
 #[must_use]
 pub fn render(diagnostic: &dyn Diagnostic, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_links(false);
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_wrap_lines(false).with_links(false);
     let mut report = String::new();
-    match handler.render_report(&mut report, diagnostic) {
+    match handler.render_report(&mut report, &Wrapped::new(diagnostic)) {
         Ok(()) => report,
         Err(_) => format!("error: {diagnostic}\n"),
     }
+}
+
+/// A report whose sentences are broken into lines already, and at blanks only: miette would break names, such as
+/// `h200-llama-3.1-8b`, at their hyphens.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Wrapped<'a> {
+    message: String,
+    #[source]
+    cause: Option<Box<WrappedCause>>,
+    help: Option<String>,
+    original: &'a dyn Diagnostic,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct WrappedCause {
+    message: String,
+    #[source]
+    cause: Option<Box<WrappedCause>>,
+}
+
+impl<'a> Wrapped<'a> {
+    fn new(original: &'a dyn Diagnostic) -> Self {
+        Self {
+            message: wrap(&original.to_string(), TEXT_WIDTH - 4),
+            cause: original.source().map(WrappedCause::new),
+            help: original.help().map(|help| wrap(&help.to_string(), TEXT_WIDTH - 8)),
+            original,
+        }
+    }
+}
+
+impl Diagnostic for Wrapped<'_> {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.original.source_code()
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.original.labels()
+    }
+}
+
+impl WrappedCause {
+    fn new(original: &(dyn Error + 'static)) -> Box<Self> {
+        Box::new(Self { message: wrap(&original.to_string(), TEXT_WIDTH - 6), cause: original.source().map(Self::new) })
+    }
+}
+
+/// Breaks lines at blanks, after at most `width` characters. Only a word that is longer than a line is broken itself.
+fn wrap(text: &str, width: usize) -> String {
+    let mut wrapped = String::with_capacity(text.len() + text.len() / width);
+    for (number, line) in text.lines().enumerate() {
+        if number > 0 {
+            wrapped.push('\n');
+        }
+        let mut used = 0;
+        for (place, word) in line.split(' ').enumerate() {
+            let length = word.chars().count();
+            if length <= width && used + 1 + length > width && place > 0 {
+                wrapped.push('\n');
+                used = 0;
+            } else if place > 0 {
+                wrapped.push(' ');
+                used += 1;
+            }
+            for character in word.chars() {
+                if used >= width {
+                    wrapped.push('\n');
+                    used = 0;
+                }
+                wrapped.push(character);
+                used += 1;
+            }
+        }
+    }
+    wrapped
 }
 
 /// The part of `span` that a report can show of `text`: no further than the end of its first line. `None` if that line or
@@ -90,6 +175,14 @@ mod tests {
         assert_eq!(shown(&text, &(0..1)), None, "the line after it");
         assert_eq!(shown(&text, &(at("c")..at("c") + 1)), None, "the line before it");
         assert_eq!(shown(&text, &(at("d")..at("d") + 1)), Some(at("d")..at("d") + 1));
+    }
+
+    #[test]
+    fn lines_break_at_blanks_and_names_stay_whole() {
+        assert_eq!(wrap("use h200-llama-3.1-8b or a/b", 20), "use\nh200-llama-3.1-8b or\na/b");
+        assert_eq!(wrap("one two\n  in three", 8), "one two\n  in\nthree", "given breaks and indents are kept");
+        assert_eq!(wrap("see abcdefghijk", 8), "see abcd\nefghijk", "nothing else fits a word longer than a line");
+        assert_eq!(wrap("", 8), "");
     }
 
     #[test]

@@ -115,10 +115,6 @@ fn surprising_ladders_are_accepted_with_a_warning() {
       sizes
     warning[scenario]: scenario.toml:26: candidate.cudagraph_capture_sizes: 2 is there twice; the engine drops
       repeats
-    warning[scenario]: scenario.toml:29: candidate.cudagraph_capture_sizes: 2 sizes are above
-      max_num_batched_tokens (2048); the engine drops them in silence
-    warning[scenario]: scenario.toml:32: candidate.cudagraph_capture_sizes: every size is above
-      max_num_batched_tokens (2048), so the engine drops them all and everything runs eager
     warning[sizes_above_budget]: above the budget: 2 of cudagraph_capture_sizes lie above max_num_batched_tokens =
       2048 and are not captured
     warning[sizes_above_budget]: none left: 1 of cudagraph_capture_sizes lie above max_num_batched_tokens = 2048
@@ -171,12 +167,13 @@ const ROWS: &[u8] = b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,2\nx
 #[test]
 fn bad_rows_are_skipped_on_request_and_counted() {
     insta::assert_snapshot!(run_trace("", ROWS, &[]).refused(3), @r#"
-    × trace.csv:3: arrived_at: expected a finite number, found `x`
+    × trace.csv:3: arrived_at: expected a number of seconds, found `x`
     │   in x,10,2
     help: mend the row, or set `bad_rows = "skip"` to leave such rows out and count them
     "#);
     let skipped = run_trace("bad_rows = \"skip\"", ROWS, &["--format", "json"]);
     insta::assert_snapshot!(skipped.stderr, @r"
+    warning[fewer_requests]: 20 requests were asked for, the trace gives 2
     warning[replay_loses]: engine default: replay cost more than running without a graph in 2 steps (50.0 % of
       graph steps); over all graph steps it saved -12.7 ms
     warning[trace_rows_skipped]: 3 rows of the trace were skipped as bad, the first one in line 3
@@ -188,10 +185,23 @@ fn bad_rows_are_skipped_on_request_and_counted() {
 }
 
 #[test]
+fn a_trace_that_ends_early_says_so() {
+    let rows = b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,2\n1,10,2\n";
+    let answer = run_trace("", rows, &["--requests", "4"]);
+    assert_eq!(answer.code, Some(0));
+    insta::assert_snapshot!(answer.stderr, @r"
+    warning[fewer_requests]: 4 requests were asked for, the trace gives 2
+    warning[replay_loses]: engine default: replay cost more than running without a graph in 2 steps (50.0 % of
+      graph steps); over all graph steps it saved -12.7 ms
+    ");
+    assert!(!run_trace("", rows, &["--requests", "2"]).stderr.contains("fewer_requests"));
+}
+
+#[test]
 fn a_trace_of_nothing_but_bad_rows_is_refused() {
     let rows = b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,0,0\n";
     insta::assert_snapshot!(run_trace("bad_rows = \"skip\"", rows, &[]).refused(3), @r"
-    × trace.csv holds no requests (1 rows were skipped)
+    × trace.csv holds no requests (1 row was skipped)
     help: a header line and at least one row are needed
     ");
 }
@@ -211,10 +221,11 @@ fn requests_beyond_the_model_are_refused_and_counted_not_fatal() {
     let rows = b"arrived_at,num_prefill_tokens,num_decode_tokens\n0,5000,2\n1,10,2\n";
     let answer = run_trace("", rows, &["--format", "json"]);
     insta::assert_snapshot!(answer.stderr, @r"
-    warning[replay_loses]: engine default: replay cost more than running without a graph in 1 steps (50.0 % of
+    warning[fewer_requests]: 20 requests were asked for, the trace gives 2
+    warning[replay_loses]: engine default: replay cost more than running without a graph in 1 step (50.0 % of
       graph steps); over all graph steps it saved -6.3 ms
-    warning[requests_refused]: engine default: 1 requests were refused: with max_model_len = 4096 their prompts
-      leave no room for a token
+    warning[requests_refused]: engine default: 1 request was refused: a prompt as long as max_model_len = 4096
+      leaves no room for a token
     ");
     let report: serde_json::Value = serde_json::from_str(&answer.done()).expect("JSON");
     assert_eq!((&report["candidates"][0]["refused"], &report["candidates"][0]["completed"]), (&1.into(), &1.into()));

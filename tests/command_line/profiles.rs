@@ -55,8 +55,8 @@ fn a_profile_that_is_not_there() {
     let scenario = "scenarios/chunked.toml";
     insta::assert_snapshot!(sim(&["run", scenario, "--profile", "h100"]).refused(3), @r"
     × no built-in profile is called `h100`
-    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-llama-2-7b, h200-llama-
-          3.1-8b, rtx4090-llama-3.1-8b
+    help: did you mean h100-llama-2-7b? (the built-in profiles are textbook, textbook-weight-bound,
+          a100-llama-3-8b, h100-llama-2-7b, h200-llama-3.1-8b, rtx4090-llama-3.1-8b)
     ");
     insta::assert_snapshot!(sim(&["run", scenario, "--profile", "no/such.toml"]).refused(3), @r"
     × cannot read the profile no/such.toml

@@ -103,3 +103,14 @@ fn flags_with_which_the_engine_would_not_start() {
     .map(|arguments| format!("$ sim {}\n{}", arguments.join(" "), sim(arguments).refused(3)));
     insta::assert_snapshot!(refusals.join("\n"));
 }
+
+#[test]
+fn seeds_over_traffic_that_draws_nothing() {
+    let fixed = scenario("", "").replace("[traffic.arrivals.poisson]", "[traffic.arrivals.constant]");
+    let folder = folder_with(&fixed);
+    insta::assert_snapshot!(sim_in(folder.path(), &["run", "scenario.toml", "--seeds", "3"]).refused(2), @r"
+    × --seeds 3: the traffic draws nothing at random, so every seed gives the same run
+    help: leave --seeds out
+    ");
+    sim_in(folder.path(), &["run", "scenario.toml", "--seeds", "1"]).done();
+}

@@ -21,7 +21,6 @@ pub(crate) fn shared_trace(name: &str) -> Option<PathBuf> {
 pub(crate) fn requests(path: &Path) -> Vec<Request> {
     let source = TraceSource {
         path: path.to_owned(),
-        label: path.display().to_string(),
         format: None,
         rate_multiplier: 1.0,
         limit: None,

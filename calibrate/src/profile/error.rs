@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
+use crate::spelling::closest;
 use crate::stderr::{printable, shown};
 
 /// Why a profile could not be read or written.
@@ -56,7 +57,13 @@ impl ProfileError {
             Self::Read { .. } => "check the path and its permissions, or name a built-in profile".into(),
             Self::TooLarge { .. } => "check that the path names a cost profile".into(),
             Self::Invalid(fault) => fault.help.clone(),
-            Self::UnknownBuiltin { .. } => format!("use one of {}", super::BUILTIN.join(", ")),
+            Self::UnknownBuiltin { name } => {
+                let list = super::BUILTIN.join(", ");
+                match closest(name, super::BUILTIN) {
+                    Some(close) => format!("did you mean {close}? (the built-in profiles are {list})"),
+                    None => format!("use one of {list}"),
+                }
+            }
             Self::Write { .. } => "check that the folder exists and can be written, or choose another path".into(),
         }
     }

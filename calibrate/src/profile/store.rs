@@ -172,7 +172,9 @@ mod tests {
         assert_eq!(Profile::open(OsStr::new("textbook")).unwrap().name, "textbook");
         let unknown = Profile::open(OsStr::new("a100")).unwrap_err();
         assert_eq!(unknown.to_string(), "no built-in profile is called `a100`");
-        assert_eq!(unknown.advice(), format!("use one of {}", BUILTIN.join(", ")));
+        let list = BUILTIN.join(", ");
+        assert_eq!(unknown.advice(), format!("did you mean a100-llama-3-8b? (the built-in profiles are {list})"));
+        assert_eq!(Profile::builtin("b200").unwrap_err().advice(), format!("use one of {list}"));
         let missing = Profile::open(OsStr::new("a100.toml")).unwrap_err();
         assert_eq!(missing.to_string(), "cannot read the profile a100.toml");
     }

@@ -2,16 +2,20 @@
 
 use std::fmt::Display;
 
+use calibrate::spelling::closest;
 use kernels::units::Bytes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::line;
-use super::file::{Quantity, Real, Whole};
+use super::file::{Real, Size, Time, Whole};
 use super::size::parse_size;
 use super::{ScenarioError, Span};
 use crate::limits::SPAN_S_MAX;
 use crate::time::SimDuration;
+
+const TIME_HELP: &str = "write a number and a unit, such as \"40ms\", \"1.5s\" or \"2min\"";
+const SIZE_HELP: &str = "write a number and a unit, such as \"2GiB\" or \"512MiB\"";
 
 /// A scenario's text while it is being checked.
 pub(super) struct Check<'text> {
@@ -51,6 +55,13 @@ impl<'text> Check<'text> {
         let span = error.span().unwrap_or(0..0);
         let (message, mut help) = plain_words(error.message());
         let table = path_to(self.document.get_ref(), &span).unwrap_or_default();
+        if message.ends_with("a table of that name") {
+            let word = self.text.get(span.clone()).unwrap_or_default().trim_matches(['"', '\'']);
+            help = format!("write [{table}.{word}], and its keys below");
+        }
+        if table.starts_with("profile.") && message.starts_with("unknown choice") && help.is_empty() {
+            help.push_str("write builtin = \"NAME\" for a built-in profile, file = \"PATH\" for one of your own");
+        }
         if table.starts_with("candidate.") && help.starts_with("the keys here") {
             help.push_str("; what else describes the server belongs under [server.vllm]");
         }
@@ -97,32 +108,32 @@ impl<'text> Check<'text> {
     }
 
     /// A span of time above zero.
-    pub(super) fn duration(&self, value: &Quantity) -> Result<SimDuration, ScenarioError> {
-        const HELP: &str = "write a number and a unit, such as \"40ms\", \"1.5s\" or \"2min\"";
-        let text = value.get_ref();
-        let parsed = humantime::parse_duration(text)
-            .map_err(|error| self.reject(&value.span(), format!("\"{text}\" is no span of time: {error}"), HELP))?;
+    pub(super) fn duration(&self, value: &Time) -> Result<SimDuration, ScenarioError> {
+        let text = value.get_ref().as_str();
+        let parsed = humantime::parse_duration(text).map_err(|error| {
+            self.reject(&value.span(), format!("\"{text}\" is no span of time: {error}"), TIME_HELP)
+        })?;
         if parsed.is_zero() {
-            return Err(self.reject(&value.span(), "expected a span of time above zero", HELP));
+            return Err(self.reject(&value.span(), "expected a span of time above zero", TIME_HELP));
         }
         if parsed.as_secs() > SPAN_S_MAX {
             let problem = format!("expected at most {SPAN_S_MAX} seconds, found \"{text}\"");
-            return Err(self.reject(&value.span(), problem, HELP));
+            return Err(self.reject(&value.span(), problem, TIME_HELP));
         }
         Ok(SimDuration(parsed.as_nanos() as u64))
     }
 
     /// `duration` of an optional value.
-    pub(super) fn optional_duration(&self, value: Option<&Quantity>) -> Result<Option<SimDuration>, ScenarioError> {
+    pub(super) fn optional_duration(&self, value: Option<&Time>) -> Result<Option<SimDuration>, ScenarioError> {
         value.map(|value| self.duration(value)).transpose()
     }
 
     /// `size` of an optional value.
-    pub(super) fn optional_size(&self, value: Option<&Quantity>) -> Result<Option<Bytes>, ScenarioError> {
+    pub(super) fn optional_size(&self, value: Option<&Size>) -> Result<Option<Bytes>, ScenarioError> {
         value
             .map(|value| {
-                let help = "write a number and a unit, such as \"2GiB\" or \"512MiB\"";
-                parse_size(value.get_ref()).map_err(|problem| self.reject(&value.span(), problem, help))
+                let parsed = parse_size(value.get_ref().as_str());
+                parsed.map_err(|problem| self.reject(&value.span(), problem, SIZE_HELP))
             })
             .transpose()
     }
@@ -155,6 +166,9 @@ pub(super) fn range_help(number: f64, min: f64) -> String {
     }
 }
 
+/// What the TOML reader calls numbers.
+const NUMBERS: [&str; 2] = ["expected i64", "expected f64"];
+
 /// The TOML reader's message and what to do about it.
 fn plain_words(message: &str) -> (String, String) {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -175,6 +189,7 @@ fn plain_words(message: &str) -> (String, String) {
         (" as i128", ""),
         (" as u128", ""),
         ("invalid type: ", "wrong type: "),
+        ("unit variant, expected newtype variant", "a word, expected a table of that name"),
         ("unknown variant", "unknown choice"),
         ("missing field", "missing key"),
         ("wanted exactly 1 element, more than 1 element", "expected exactly one choice, found more than one"),
@@ -186,33 +201,25 @@ fn plain_words(message: &str) -> (String, String) {
             closest(unknown, known).map(|name| format!("did you mean `{name}`?")).unwrap_or_default()
         }
         [missing] if message.starts_with("missing field") => format!("add `{missing}`"),
+        _ if message.contains("expected a span of time") => TIME_HELP.to_owned(),
+        _ if message.contains("expected a size") => SIZE_HELP.to_owned(),
+        _ if message.starts_with("invalid type: string") && NUMBERS.iter().any(|number| message.ends_with(number)) => {
+            number_help(message)
+        }
         _ if message.starts_with("wanted exactly 1") => "keep one of them".to_owned(),
         _ => String::new(),
     };
     (plain, help)
 }
 
-/// The name that a misspelt one was probably meant to be.
-fn closest<'name>(misspelt: &str, names: &[&'name str]) -> Option<&'name str> {
-    let mut ranked: Vec<_> = names.iter().map(|name| (edit_distance(misspelt, name), *name)).collect();
-    ranked.sort_unstable();
-    let (distance, name) = *ranked.first()?;
-    let is_alone = ranked.get(1).is_none_or(|next| next.0 > distance);
-    (is_alone && distance * 3 <= misspelt.len().max(3)).then_some(name)
-}
-
-/// Letters to insert, drop or change between two names.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.bytes().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
+/// What to do about a text in place of a number: `"8/s"` holds the number that was meant.
+fn number_help(message: &str) -> String {
+    let text = message.split('"').nth(1).unwrap_or_default().trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    match text[..end].trim_end_matches('.') {
+        "" => "write a plain number, without quotes and without a unit".to_owned(),
+        number => format!("write the plain number, without quotes and without a unit: {number}"),
     }
-    row[to.len()]
 }
 
 /// The dotted key whose name or value holds `span`, as deep as it goes. Items of a list share its key.
@@ -233,21 +240,4 @@ fn path_to(table: &DeTable<'_>, span: &Span) -> Option<String> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_guessed_only_when_close() {
-        assert_eq!(
-            (edit_distance("kitten", "sitting"), edit_distance("", "abc"), edit_distance("ab", "ab")),
-            (3, 3, 0)
-        );
-        assert_eq!(closest("max_num_sequences", &["max_model_len", "max_num_seqs"]), Some("max_num_seqs"));
-        assert_eq!(closest("slos", &["slo", "schema"]), Some("slo"));
-        assert_eq!(closest("weibull", &["poisson", "gamma"]), None);
-        assert_eq!(closest("0.32.0", &["0.31.0", "0.33.0"]), None);
-    }
 }

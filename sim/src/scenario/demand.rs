@@ -7,8 +7,8 @@ use toml::Spanned;
 
 use super::check::{Check, range_help};
 use super::file::{
-    ArrivalsFile, HistogramRowFile, LengthsFile, LogNormalLengthFile, Real, StepFile, TimeUnitFile, TraceFile,
-    TraceFormatFile, TrafficFile, UniformFile, Whole,
+    ArrivalsFile, ColumnsFile, HistogramRowFile, LengthsFile, LogNormalLengthFile, Real, StepFile, TimeUnitFile,
+    TraceFile, TraceFormatFile, TrafficFile, UniformFile, Whole,
 };
 use super::{ScenarioError, Span};
 use crate::engine::vllm::options::SchedulerOptions;
@@ -303,24 +303,37 @@ fn trace(
     refuse_unused_trace_options(check, file, wanted)?;
     let source = TraceSource {
         path: base_dir.join(file.file.get_ref()),
-        label: file.file.get_ref().clone(),
         format: trace_format(check, file)?,
         rate_multiplier: rate_multiplier.transpose()?.unwrap_or(1.0),
         limit: file.limit.as_ref().map(|limit| check.whole(limit, 1, REQUESTS_MAX)).transpose()?,
         unsorted: file.unsorted.as_ref().map(|unsorted| *unsorted.get_ref()).unwrap_or_default(),
         bad_rows: file.bad_rows.unwrap_or_default(),
     };
-    let reader = TraceReader::open(&source, wanted).map_err(|error| reject_trace(check, &error, &file.file.span()))?;
+    let reader = TraceReader::open(&source, wanted).map_err(|error| reject_trace(check, &error, file))?;
     if *reader.format() == TraceFormat::Mooncake && wanted.lengths {
         check.warn(&file.file.span(), "its hash_ids are ignored: the prefix cache is not simulated yet");
+    }
+    if let (TraceFormat::Csv(names), Some(columns), None) = (reader.format(), &file.columns, &file.time_unit)
+        && wanted.arrivals
+    {
+        check.warn(&columns.span(), format!("time_unit is not set: `{}` is read as seconds", names.arrival));
     }
     Ok(source)
 }
 
-fn reject_trace(check: &Check<'_>, error: &TrafficError, span: &Span) -> ScenarioError {
+/// A fault of a trace's first line, pointed at the name of a column that it lacks where the scenario gives one.
+fn reject_trace(check: &Check<'_>, error: &TrafficError, file: &TraceFile) -> ScenarioError {
+    let span = match (error, &file.columns) {
+        (TrafficError::Column { column, .. }, Some(columns)) => {
+            let ColumnsFile { arrival, prompt, output } = columns.get_ref();
+            let mut names = [arrival, prompt, output].into_iter().flatten();
+            names.find(|name| name.get_ref() == column).map_or_else(|| columns.span(), Spanned::span)
+        }
+        _ => file.file.span(),
+    };
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let help = miette::Diagnostic::help(error).map(|help| help.to_string()).unwrap_or_default();
-    check.reject(span, format!("{error}{cause}"), help)
+    check.reject(&span, format!("{error}{cause}"), help)
 }
 
 fn refuse_unused_trace_options(check: &Check<'_>, file: &TraceFile, wanted: Wanted) -> Result<(), ScenarioError> {
@@ -367,7 +380,10 @@ fn trace_format(check: &Check<'_>, file: &TraceFile) -> Result<Option<TraceForma
         let help = "leave `columns` out, or set format = \"csv\"";
         return Err(check.reject(&format.span(), "this format has its own column names", help));
     }
-    let name = |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.to_owned());
+    let ColumnsFile { arrival, prompt, output } = columns.get_ref();
+    let name = |given: &Option<Spanned<String>>, default: &str| {
+        given.as_ref().map_or_else(|| default.to_owned(), |given| given.get_ref().clone())
+    };
     let time_unit = match file.time_unit.as_ref().map_or(TimeUnitFile::S, |unit| *unit.get_ref()) {
         TimeUnitFile::S => Some(TimeUnit::Seconds),
         TimeUnitFile::Ms => Some(TimeUnit::Milliseconds),
@@ -376,9 +392,9 @@ fn trace_format(check: &Check<'_>, file: &TraceFile) -> Result<Option<TraceForma
         TimeUnitFile::Date => None,
     };
     Ok(Some(TraceFormat::Csv(ColumnNames {
-        arrival: name(&columns.arrival, "arrival"),
-        prompt: name(&columns.prompt, "prompt"),
-        output: name(&columns.output, "output"),
+        arrival: name(arrival, "arrival"),
+        prompt: name(prompt, "prompt"),
+        output: name(output, "output"),
         time_unit,
     })))
 }

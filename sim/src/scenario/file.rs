@@ -1,7 +1,9 @@
 //! The file form: what TOML may say. Nothing here is checked beyond types and names.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use std::fmt;
+
+use serde::de::{IgnoredAny, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Value};
 
 use super::Command;
@@ -14,11 +16,54 @@ use crate::traffic::{BadRows, Unsorted};
 pub(super) type Whole = Spanned<i64>;
 /// A number; TOML's `nan` and `inf` come through here.
 pub(super) type Real = Spanned<f64>;
-/// A duration or size with its unit.
-pub(super) type Quantity = Spanned<String>;
+/// A span of time with its unit.
+pub(super) type Time = Spanned<TimeText>;
+/// A size with its unit.
+pub(super) type Size = Spanned<SizeText>;
+
+/// Declares texts that say, in place of "a string", what should be written in them.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident expects $expected:literal;)*) => {$(
+        $(#[$doc])*
+        pub(super) struct $name(String);
+
+        impl $name {
+            pub(super) fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expected)
+                    }
+
+                    fn visit_str<E>(self, text: &str) -> Result<$name, E> {
+                        Ok($name(text.to_owned()))
+                    }
+                }
+
+                deserializer.deserialize_str(Text)
+            }
+        }
+    )*};
+}
+
+texts! {
+    /// A span of time, not read yet.
+    TimeText expects "a span of time";
+    /// A size, not read yet.
+    SizeText expects "a size";
+}
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the keys of a scenario")]
 pub(super) struct ScenarioFile {
     /// Read on its own before this form is.
     #[serde(rename = "schema")]
@@ -41,21 +86,21 @@ pub(super) struct ScenarioFile {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "[server.vllm] with the options of the engine")]
 pub(super) enum ServerFile {
     Vllm(Box<VllmFile>),
     Sglang(IgnoredAny),
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [model] with name = \"Llama-3-8B\"")]
 pub(super) struct ModelFile {
     pub(super) name: Spanned<String>,
     pub(super) max_position_embeddings: Option<Whole>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [machine] with device = \"NVIDIA A100-SXM4-80GB\"")]
 pub(super) struct MachineFile {
     pub(super) device: Option<Spanned<String>>,
     pub(super) driver: Option<Spanned<String>>,
@@ -63,7 +108,7 @@ pub(super) struct MachineFile {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "[profile] with builtin = \"NAME\" or file = \"PATH\"")]
 pub(super) enum ProfileFile {
     Builtin(Spanned<String>),
     File(Spanned<String>),
@@ -83,14 +128,14 @@ macro_rules! forms_with_graph_options {
         }
 
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, expecting = "a table of options such as [server.vllm] with max_num_seqs = 256")]
         pub(super) struct VllmFile {
             $(pub(super) $server: Option<$server_type>,)*
             $($option: Option<$option_type>,)*
         }
 
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, expecting = "a table such as [[candidate]] with name = \"no graphs\"")]
         pub(super) struct CandidateFile {
             $(pub(super) $candidate: $candidate_type,)*
             $($option: Option<$option_type>,)*
@@ -146,7 +191,7 @@ forms_with_graph_options! {
         enable_prefix_caching: Spanned<bool>,
         num_gpu_blocks_override: Whole,
         gpu_memory_utilization: Real,
-        kv_cache_memory_bytes: Quantity,
+        kv_cache_memory_bytes: Size,
         attention_support: Spanned<AttentionSupport>,
         attention_backend: Spanned<String>,
         piecewise_capture_available: bool,
@@ -167,14 +212,17 @@ forms_with_graph_options! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "\"fcfs\"")]
 pub(super) enum PolicyFile {
     Fcfs,
     Priority,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { num_ubatches = 2, decode_threshold = 32, prefill_threshold = 512 }"
+)]
 pub(super) struct UbatchFile {
     pub(super) num_ubatches: Whole,
     pub(super) decode_threshold: Whole,
@@ -182,7 +230,7 @@ pub(super) struct UbatchFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [traffic] with requests = 10000")]
 pub(super) struct TrafficFile {
     pub(super) seed: Option<Whole>,
     pub(super) requests: Option<Whole>,
@@ -193,7 +241,7 @@ pub(super) struct TrafficFile {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "a table such as [traffic.arrivals.poisson] with rate = 8.0")]
 pub(super) enum ArrivalsFile {
     Poisson(PoissonFile),
     Gamma(GammaFile),
@@ -204,13 +252,13 @@ pub(super) enum ArrivalsFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { rate = 8.0 }")]
 pub(super) struct PoissonFile {
     pub(super) rate: Real,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { rate = 8.0, burstiness = 0.5 }")]
 pub(super) struct GammaFile {
     pub(super) rate: Real,
     pub(super) burstiness: Real,
@@ -219,23 +267,26 @@ pub(super) struct GammaFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { on = \"10s\", off = \"20s\", rate_on = 8.0 }")]
 pub(super) struct OnOffFile {
-    pub(super) on: Quantity,
-    pub(super) off: Quantity,
+    pub(super) on: Time,
+    pub(super) off: Time,
     pub(super) rate_on: Real,
     /// Zero by default.
     pub(super) rate_off: Option<Real>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { concurrency = 64 }")]
 pub(super) struct ClosedLoopFile {
     pub(super) concurrency: Whole,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(
+    rename_all = "lowercase",
+    expecting = "a table such as [traffic.lengths.fixed] with prompt = 1000 and output = 200"
+)]
 pub(super) enum LengthsFile {
     Fixed(FixedFile),
     Uniform(UniformFile),
@@ -245,14 +296,14 @@ pub(super) enum LengthsFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { prompt = 1000, output = 200 }")]
 pub(super) struct FixedFile {
     pub(super) prompt: Whole,
     pub(super) output: Whole,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { prompt = [100, 2000], output = [10, 400] }")]
 pub(super) struct UniformFile {
     /// `[shortest, longest]`, both included.
     pub(super) prompt: Spanned<[Whole; 2]>,
@@ -260,14 +311,17 @@ pub(super) struct UniformFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with prompt and output, each such as { p50 = 600, p99 = 4000, max = 8000 }"
+)]
 pub(super) struct LogNormalFile {
     pub(super) prompt: Spanned<LogNormalLengthFile>,
     pub(super) output: Spanned<LogNormalLengthFile>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { p50 = 600, p99 = 4000, max = 8000 }")]
 pub(super) struct LogNormalLengthFile {
     // Two of the next four, in tokens but for sigma: p50 with mean, p99 or sigma, or mean with sigma. They describe the
     // distribution before it is clipped.
@@ -281,7 +335,7 @@ pub(super) struct LogNormalLengthFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { prompt = 1000, output = 200, count = 5 }")]
 pub(super) struct HistogramRowFile {
     pub(super) prompt: Whole,
     pub(super) output: Whole,
@@ -289,13 +343,13 @@ pub(super) struct HistogramRowFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { file = \"trace.csv\" }")]
 pub(super) struct TraceFile {
     pub(super) file: Spanned<String>,
     /// Told from the first line by default.
     pub(super) format: Option<Spanned<TraceFormatFile>>,
     /// Makes the format `csv`.
-    pub(super) columns: Option<ColumnsFile>,
+    pub(super) columns: Option<Spanned<ColumnsFile>>,
     /// Seconds by default; only with `columns`.
     pub(super) time_unit: Option<Spanned<TimeUnitFile>>,
     pub(super) rate_multiplier: Option<Real>,
@@ -307,7 +361,7 @@ pub(super) struct TraceFile {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "\"csv\", \"azure\", \"vidur\" or \"mooncake\"")]
 pub(super) enum TraceFormatFile {
     Csv,
     Azure,
@@ -317,7 +371,7 @@ pub(super) enum TraceFormatFile {
 
 /// Unit of the times of a trace with named columns.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "\"s\", \"ms\", \"us\", \"ns\" or \"date\"")]
 pub(super) enum TimeUnitFile {
     S,
     Ms,
@@ -328,15 +382,15 @@ pub(super) enum TimeUnitFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { arrival = \"time\", prompt = \"in\", output = \"out\" }")]
 pub(super) struct ColumnsFile {
-    pub(super) arrival: Option<String>,
-    pub(super) prompt: Option<String>,
-    pub(super) output: Option<String>,
+    pub(super) arrival: Option<Spanned<String>>,
+    pub(super) prompt: Option<Spanned<String>>,
+    pub(super) output: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as { tokens = 13, requests = 13, count = 1200 }")]
 pub(super) struct StepFile {
     pub(super) tokens: Whole,
     pub(super) requests: Whole,
@@ -346,29 +400,29 @@ pub(super) struct StepFile {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [slo] with ttft = \"500ms\"")]
 pub(super) struct SloFile {
-    pub(super) ttft: Option<Quantity>,
-    pub(super) tpot: Option<Quantity>,
-    pub(super) e2el: Option<Quantity>,
+    pub(super) ttft: Option<Time>,
+    pub(super) tpot: Option<Time>,
+    pub(super) e2el: Option<Time>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [budget] with graph_memory = \"2GiB\"")]
 pub(super) struct BudgetFile {
-    pub(super) graph_memory: Option<Quantity>,
-    pub(super) startup: Option<Quantity>,
+    pub(super) graph_memory: Option<Size>,
+    pub(super) startup: Option<Time>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "[warm_up] with time = \"30s\" or requests = 500")]
 pub(super) enum WarmUpFile {
-    Time(Quantity),
+    Time(Time),
     Requests(Whole),
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as [[expect]] with command, figure and value")]
 pub(super) struct ExpectationFile {
     pub(super) command: Command,
     pub(super) candidate: Option<Spanned<String>>,

@@ -14,10 +14,9 @@ pub(super) fn overlay(
     mut graphs: GraphOptions,
     file: &GraphsFile,
     version: Version,
-    max_num_batched_tokens: u32,
 ) -> Result<GraphOptions, ScenarioError> {
     if let Some(sizes) = &file.cudagraph_capture_sizes {
-        graphs.cudagraph_capture_sizes = Some(ladder(check, sizes, max_num_batched_tokens)?);
+        graphs.cudagraph_capture_sizes = Some(ladder(check, sizes)?);
     }
     if let Some(size) = &file.max_cudagraph_capture_size {
         graphs.max_cudagraph_capture_size = Some(check.whole32(size, 1, STEP_TOKENS_MAX)?);
@@ -69,20 +68,15 @@ pub(super) fn candidates(
         }
         let options = file.take_graphs();
         let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
-        let tokens = server.scheduler.max_num_batched_tokens;
-        let graphs = overlay(check, server.graphs.clone(), &options, server.version, tokens)?;
+        let graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
         candidates.push(Candidate { name, graphs, span });
     }
     Ok(candidates)
 }
 
-/// A ladder as written. What the engine would do to it in silence (sort it, drop repeats and sizes above the budget)
-/// is said as a warning.
-fn ladder(
-    check: &mut Check<'_>,
-    sizes: &Spanned<Vec<Whole>>,
-    max_num_batched_tokens: u32,
-) -> Result<Vec<u32>, ScenarioError> {
+/// A ladder as written. What the engine would do to it in silence (sort it, drop repeats) is said as a warning; of sizes
+/// above the token budget the graphs made from it warn.
+fn ladder(check: &mut Check<'_>, sizes: &Spanned<Vec<Whole>>) -> Result<Vec<u32>, ScenarioError> {
     let span = sizes.span();
     let written = sizes.get_ref();
     if written.is_empty() {
@@ -95,11 +89,11 @@ fn ladder(
     }
     let ladder: Vec<u32> =
         written.iter().map(|size| check.whole32(size, 1, STEP_TOKENS_MAX)).collect::<Result<_, _>>()?;
-    warn_about_ladder(check, &span, written, &ladder, max_num_batched_tokens);
+    warn_about_ladder(check, written, &ladder);
     Ok(ladder)
 }
 
-fn warn_about_ladder(check: &mut Check<'_>, span: &Span, written: &[Whole], ladder: &[u32], budget: u32) {
+fn warn_about_ladder(check: &mut Check<'_>, written: &[Whole], ladder: &[u32]) {
     if let Some(place) = (1..ladder.len()).find(|&place| ladder[place] < ladder[place - 1]) {
         let (below, above) = (ladder[place], ladder[place - 1]);
         check.warn(&written[place].span(), format!("{below} comes after {above}; the engine sorts the sizes"));
@@ -109,24 +103,6 @@ fn warn_about_ladder(check: &mut Check<'_>, span: &Span, written: &[Whole], ladd
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         let place = ladder.iter().rposition(|size| *size == pair[0]).unwrap_or_default();
         check.warn(&written[place].span(), format!("{} is there twice; the engine drops repeats", pair[0]));
-    }
-    let above = ladder.iter().filter(|&&size| size > budget).count();
-    if above == ladder.len() {
-        check.warn(
-            span,
-            format!(
-                "every size is above max_num_batched_tokens ({budget}), so the engine drops them all and everything \
-                 runs eager"
-            ),
-        );
-    } else if let Some(place) = ladder.iter().position(|&size| size > budget) {
-        let size = ladder[place];
-        let problem = if above == 1 {
-            format!("{size} is above max_num_batched_tokens ({budget}); the engine drops it in silence")
-        } else {
-            format!("{above} sizes are above max_num_batched_tokens ({budget}); the engine drops them in silence")
-        };
-        check.warn(&written[place].span(), problem);
     }
 }
 

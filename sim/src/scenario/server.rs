@@ -39,7 +39,7 @@ pub(super) fn vllm(
         check.warn(&written.span(), "requests carry no adapters here: every step runs without one");
     }
     let options = file.take_graphs();
-    let graphs = graphs::overlay(check, machine_graphs, &options, version, scheduler.max_num_batched_tokens)?;
+    let graphs = graphs::overlay(check, machine_graphs, &options, version)?;
     Ok((VllmOptions { version, runner: file.runner.unwrap_or(Runner::V2), scheduler, kv, graphs }, unsimulated))
 }
 
@@ -240,6 +240,11 @@ fn machine_graphs(check: &Check<'_>, file: &VllmFile) -> Result<(GraphOptions, V
     if let Some(written) = file.data_parallel_size.as_ref().filter(|_| data_parallel_size > 1) {
         flag(written.span(), "data_parallel_size: more than one replica is", "simulate one with its share of the rate");
     }
+    let tensor_parallel_size = check.optional32(file.tensor_parallel_size.as_ref(), 1, RANKS_MAX)?.unwrap_or(1);
+    if let Some(written) = file.tensor_parallel_size.as_ref().filter(|_| tensor_parallel_size > 1) {
+        let help = "a profile's costs are those of one device; `sim ladder` knows its graphs already";
+        flag(written.span(), "tensor_parallel_size: tensor parallelism is", help);
+    }
     let graphs = GraphOptions {
         attention_support: attention_support(check, file)?.unwrap_or(default.attention_support),
         piecewise_capture_available: file.piecewise_capture_available.unwrap_or(default.piecewise_capture_available),
@@ -249,7 +254,7 @@ fn machine_graphs(check: &Check<'_>, file: &VllmFile) -> Result<(GraphOptions, V
         max_loras: check.optional32(file.max_loras.as_ref(), 1, LORAS_MAX)?,
         ubatch,
         use_kda_recoverssm: file.use_kda_recoverssm.unwrap_or(default.use_kda_recoverssm),
-        tensor_parallel_size: check.optional32(file.tensor_parallel_size.as_ref(), 1, RANKS_MAX)?.unwrap_or(1),
+        tensor_parallel_size,
         data_parallel_size,
         deepep_high_throughput: file.deepep_high_throughput.unwrap_or(default.deepep_high_throughput),
         data_center_blackwell: file.data_center_blackwell.unwrap_or(default.data_center_blackwell),

@@ -62,6 +62,14 @@ impl Arrivals {
             Self::ClosedLoop { .. } | Self::Trace(_) => None,
         }
     }
+
+    /// Whether another seed gives other times.
+    pub(super) fn draws(&self) -> bool {
+        match self {
+            Self::Poisson { .. } | Self::Gamma { .. } | Self::OnOff { .. } => true,
+            Self::Constant { .. } | Self::ClosedLoop { .. } | Self::Trace(_) => false,
+        }
+    }
 }
 
 /// What is done with random gaps before they are used.

@@ -29,12 +29,25 @@ pub enum TrafficError {
         #[source]
         source: io::Error,
     },
-    /// The first line does not name the columns that are needed.
+    /// The first line is that of no known format.
     #[error("{file}:1: {problem}")]
     Header {
         /// The file.
         file: String,
-        /// What is missing.
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        #[help]
+        help: String,
+    },
+    /// The first line lacks a column that is needed.
+    #[error("{file}:1: {problem}")]
+    Column {
+        /// The file.
+        file: String,
+        /// Its name, as looked for.
+        column: String,
+        /// What the line has instead.
         problem: String,
         /// What to do.
         #[help]
@@ -42,7 +55,6 @@ pub enum TrafficError {
     },
     /// A row cannot be used.
     #[error("{file}:{line}: {column}: {problem}\n  in {text}")]
-    #[diagnostic(help("mend the row, or set `bad_rows = \"skip\"` to leave such rows out and count them"))]
     BadRow {
         /// The file.
         file: String,
@@ -54,6 +66,9 @@ pub enum TrafficError {
         problem: String,
         /// The row, shortened.
         text: String,
+        /// What to do.
+        #[help]
+        help: String,
     },
     /// A row is earlier than the one before.
     #[error("{file}:{line}: this row arrives {earlier_by_s} s before the row above it")]
@@ -67,7 +82,7 @@ pub enum TrafficError {
         earlier_by_s: f64,
     },
     /// No usable row.
-    #[error("{file} holds no requests ({skipped} rows were skipped)")]
+    #[error("{file} holds no requests{}", after_skipping(*.skipped))]
     #[diagnostic(help("a header line and at least one row are needed"))]
     Empty {
         /// The file.
@@ -76,7 +91,7 @@ pub enum TrafficError {
         skipped: u64,
     },
     /// More requests asked for than the trace has rows.
-    #[error("{file} holds {rows} rows, fewer than the requests asked for")]
+    #[error("{file} holds {rows} {}, fewer than the requests asked for", if *.rows == 1 { "row" } else { "rows" })]
     #[diagnostic(help("lower `requests`, or set `repeat = true` under [traffic.lengths.trace]"))]
     LengthsEnd {
         /// The file.
@@ -92,4 +107,12 @@ pub enum TrafficError {
     #[error("this traffic is a histogram of step shapes and has no requests to send")]
     #[diagnostic(help("use `sim price`, or describe [traffic.arrivals] and [traffic.lengths]"))]
     StepsOnly,
+}
+
+fn after_skipping(rows: u64) -> String {
+    match rows {
+        0 => String::new(),
+        1 => " (1 row was skipped)".to_owned(),
+        _ => format!(" ({rows} rows were skipped)"),
+    }
 }

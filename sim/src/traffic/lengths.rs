@@ -39,6 +39,20 @@ pub enum Lengths {
     },
 }
 
+impl Lengths {
+    /// Whether another seed gives other lengths.
+    pub(super) fn draws(&self) -> bool {
+        let spans = |clip: &Clip| clip.min < clip.max;
+        let spreads = |length: &LogNormalLength| length.sigma > 0.0 && spans(&length.clip);
+        match self {
+            Self::Fixed(_) | Self::Trace { .. } => false,
+            Self::Uniform { prompt, output } => spans(prompt) || spans(output),
+            Self::LogNormal { prompt, output } => spreads(prompt) || spreads(output),
+            Self::Histogram(rows) => rows.windows(2).any(|rows| rows[0].0 != rows[1].0),
+        }
+    }
+}
+
 /// The lengths of one request, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthPair {
@@ -149,7 +163,7 @@ impl LengthSampler {
     /// Usable rows of a trace read so far, and its name; `None` for other sources.
     pub(super) fn trace_end(&self) -> Option<(String, u64)> {
         match self {
-            Self::Trace(trace) => Some((trace.source.label.clone(), trace.reader.rows())),
+            Self::Trace(trace) => Some((trace.source.shown(), trace.reader.rows())),
             _ => None,
         }
     }

@@ -68,4 +68,13 @@ impl Traffic {
     pub fn open(&self, seed: u64) -> Result<RequestStream, TrafficError> {
         RequestStream::open(self, seed)
     }
+
+    /// Whether another seed gives other requests.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        match &self.kind {
+            TrafficKind::Synthetic { arrivals, lengths } => arrivals.draws() || lengths.draws(),
+            TrafficKind::Trace(_) | TrafficKind::Steps(_) => false,
+        }
+    }
 }

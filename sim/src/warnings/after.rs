@@ -3,14 +3,13 @@
 use calibrate::profile::{Kind, Overlap, Profile};
 use reports::Warning;
 
-use super::percent;
+use super::{count, percent, was};
 use crate::cost::Execution;
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
 use crate::scenario::Scenario;
 use crate::server::{RunEnd, Setup};
-use crate::traffic::SkippedRows;
-use crate::traffic::{Arrivals, TrafficKind};
+use crate::traffic::{Arrivals, SkippedRows, Traffic, TrafficKind};
 
 /// A candidate whose steps run without a graph at least this often is judged by what such steps cost.
 const FALLBACK_SHARE_OF_NOTE: f64 = 0.2;
@@ -84,7 +83,8 @@ fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {
         ),
     };
     Some(format!(
-        "the load goes above the largest captured size, {ceiling} tokens: {above} steps ({}) ran without a graph, {decode}",
+        "the load goes above the largest captured size, {ceiling} tokens: {} ({}) ran without a graph, {decode}",
+        count(above, "step"),
         percent(above, summary.steps.steps)
     ))
 }
@@ -93,7 +93,8 @@ fn relaxed(summary: &Summary) -> Option<String> {
     let relaxed = summary.rungs.relaxed_steps;
     (relaxed > 0).then(|| {
         format!(
-            "{relaxed} steps ({}) wanted a FULL graph and ran PIECEWISE: no FULL size fits them",
+            "{} ({}) wanted a FULL graph and ran PIECEWISE: no FULL size fits",
+            count(relaxed, "step"),
             percent(relaxed, summary.steps.steps)
         )
     })
@@ -106,9 +107,10 @@ fn losing(summary: &Summary) -> Option<String> {
     let sure = summary.rungs.losing_steps_on_stairs;
     (losing > 0).then(|| {
         format!(
-            "replay cost more than running without a graph in {losing} steps ({} of graph steps), in {sure} of them ({}) \
-             also if the profile's table is read as stairs instead of lines between its measured sizes; over all graph \
-             steps it saved {:.1} ms",
+            "replay cost more than running without a graph in {} ({} of graph steps), in {sure} of them ({}) also if the \
+             profile's table is read as stairs instead of lines between its measured sizes; over all graph steps it saved \
+             {:.1} ms",
+            count(losing, "step"),
             percent(losing, total.steps),
             percent(sure, losing),
             total.saved_ns as f64 / 1e6
@@ -149,8 +151,10 @@ fn outside(summary: &Summary) -> Option<String> {
         summary.steps.outside_by_group.iter().map(|(group, steps)| format!("{} in {steps}", group.name())).collect();
     (steps > 0).then(|| {
         format!(
-            "{steps} steps ({}) were priced outside the range of the profile ({}): those prices are extrapolated",
+            "{} ({}) {} priced outside the range of the profile ({}): such prices are extrapolated",
+            count(steps, "step"),
             percent(steps, summary.steps.steps),
+            was(steps),
             groups.join(", ")
         )
     })
@@ -160,8 +164,9 @@ fn mixed_as_sum(summary: &Summary) -> Option<String> {
     let steps = summary.steps.mixed_as_sum_steps;
     (steps > 0).then(|| {
         format!(
-            "{steps} steps ({}) mix prefill and decode; the profile has no table of mixed attention, so the two were \
-             added, which is too little where one kernel serves both",
+            "prefill and decode mix in {} ({}); the profile has no table of mixed attention, so the two were added, \
+             which is too little where one kernel serves both",
+            count(steps, "step"),
             percent(steps, summary.steps.steps)
         )
     })
@@ -171,7 +176,9 @@ fn refused(setup: &Setup, summary: &Summary) -> Option<String> {
     let refused = summary.latency.refused;
     (refused > 0).then(|| {
         format!(
-            "{refused} requests were refused: with max_model_len = {} their prompts leave no room for a token",
+            "{} {} refused: a prompt as long as max_model_len = {} leaves no room for a token",
+            count(refused.into(), "request"),
+            was(refused.into()),
             setup.options.scheduler.max_model_len
         )
     })
@@ -181,7 +188,8 @@ fn preempted(summary: &Summary) -> Option<String> {
     let preemptions = summary.steps.preemptions;
     (preemptions > 0).then(|| {
         format!(
-            "{preemptions} preemptions: the KV pool of {} usable blocks ran full and requests were computed again",
+            "{}: the KV pool of {} usable blocks ran full and what was preempted was computed again",
+            count(preemptions, "preemption"),
             summary.steps.usable_blocks
         )
     })
@@ -189,5 +197,18 @@ fn preempted(summary: &Summary) -> Option<String> {
 
 fn skipped(end: &RunEnd) -> Option<String> {
     let SkippedRows { count, first_line } = end.skipped_rows;
-    first_line.map(|line| format!("{count} rows of the trace were skipped as bad, the first one in line {line}"))
+    first_line.map(|line| {
+        let rows = super::count(count, "row");
+        format!("{rows} of the trace {} skipped as bad, the first one in line {line}", was(count))
+    })
+}
+
+/// A trace that ended before the number of requests asked for; `end` is that of any candidate.
+#[must_use]
+pub fn fewer_requests(traffic: &Traffic, end: &RunEnd) -> Option<Warning> {
+    let (asked, given) = (traffic.requests?, u64::from(end.requests_offered));
+    (given < asked).then(|| {
+        let message = format!("{} {} asked for, the trace gives {given}", count(asked, "request"), was(asked));
+        Warning::general("fewer_requests", message)
+    })
 }

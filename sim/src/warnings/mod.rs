@@ -3,8 +3,18 @@
 mod after;
 mod before;
 
-pub use after::{FinishedRun, after_run};
+pub use after::{FinishedRun, after_run, fewer_requests};
 pub use before::{before_run, of_plan, of_step};
+
+/// A number of things, for a sentence; `noun` is that of one.
+fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The verb after such a number.
+fn was(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
 
 /// A share in percent, for a sentence; a share that is not zero never reads as zero.
 fn percent(part: u64, whole: u64) -> String {

@@ -106,6 +106,7 @@ fn load(arguments: &Arguments) -> Result<Inputs, Failure> {
         check_requests(requests, &inputs.scenario)?;
         inputs.scenario.traffic.requests = Some(requests);
     }
+    check_seeds(arguments.seeds, &inputs.scenario)?;
     let traffic = &mut inputs.scenario.traffic;
     traffic.seed = arguments.seed.unwrap_or(traffic.seed);
     Ok(inputs)
@@ -130,13 +131,26 @@ fn check_requests(requests: u64, scenario: &Scenario) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Runs that cannot differ would be counted as evidence, and every difference called significant.
+fn check_seeds(seeds: u32, scenario: &Scenario) -> Result<(), Failure> {
+    if seeds == 1 || scenario.traffic.draws() {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: format!("--seeds {seeds}: the traffic draws nothing at random, so every seed gives the same run"),
+        help: Some("leave --seeds out".to_owned()),
+    })
+}
+
 fn seeds(first: u64, count: u32) -> Vec<u64> {
     (0..u64::from(count)).map(|i| first.wrapping_add(i)).collect()
 }
 
 fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> Vec<Warning> {
-    let mut all: Vec<Warning> = Vec::new();
     let several_seeds = results.len() > setups.len();
+    // Every run of a trace has the same number of requests.
+    let mut all: Vec<Warning> =
+        warnings::fewer_requests(&inputs.scenario.traffic, &results[0].end).into_iter().collect();
     for result in results {
         let candidate = result.job.candidate;
         let run = FinishedRun {

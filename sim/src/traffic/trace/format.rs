@@ -1,5 +1,6 @@
 //! Trace formats: telling them apart, and reading one row.
 
+use calibrate::spelling::closest;
 use serde::Deserialize;
 
 use super::time::{self, TimeUnit};
@@ -97,6 +98,23 @@ pub(super) struct Row {
 pub(super) struct Fault {
     pub(super) column: String,
     pub(super) problem: String,
+    /// What would read all such rows; `None` where the row itself is at fault.
+    pub(super) help: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(column: impl Into<String>, problem: String) -> Self {
+        Self { column: column.into(), problem, help: None }
+    }
+}
+
+/// A wanted column that the header lacks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MissingColumn {
+    pub(super) column: String,
+    pub(super) problem: String,
+    /// What to do, where the header gives it away.
+    pub(super) help: Option<String>,
 }
 
 /// Reads the rows of one file, once its format and header are known.
@@ -111,13 +129,13 @@ impl RowParser {
     ///
     /// # Errors
     /// What the header lacks.
-    pub(super) fn new(format: &TraceFormat, first_line: &[u8], wanted: Wanted) -> Result<Self, String> {
+    pub(super) fn new(format: &TraceFormat, first_line: &[u8], wanted: Wanted) -> Result<Self, MissingColumn> {
         let Some(columns) = format.columns() else { return Ok(Self::JsonLines { wanted }) };
         let names = header_names(first_line);
         let place = |column: &str, is_wanted: bool| match names.iter().position(|name| name == column) {
             _ if !is_wanted => Ok(None),
             Some(place) => Ok(Some(place)),
-            None => Err(format!("expected a column `{column}`, found {}", list(&names))),
+            None => Err(missing_column(column, &names, first_line)),
         };
         let places = [
             place(&columns.arrival, wanted.arrivals)?,
@@ -152,7 +170,7 @@ fn parse_csv(line: &[u8], columns: &ColumnNames, places: [Option<usize>; 3], wid
     }
     if fields != width {
         let problem = format!("expected {width} fields, found {fields}");
-        return Err(Fault { column: "row".to_owned(), problem });
+        return Err(Fault::new("row", problem));
     }
     let time_ns = match places[0] {
         None => 0,
@@ -170,14 +188,37 @@ fn parse_csv(line: &[u8], columns: &ColumnNames, places: [Option<usize>; 3], wid
 }
 
 fn parse_time(text: &[u8], columns: &ColumnNames) -> Result<i64, Fault> {
-    let (parsed, expected) = match columns.time_unit {
-        None => (time::parse_date_time(text), "a date and time such as `2023-11-16 18:15:46.680590`"),
-        Some(unit) => (time::parse_number(text, unit), "a finite number"),
+    let parsed = match columns.time_unit {
+        None => time::parse_date_time(text),
+        Some(unit) => time::parse_number(text, unit),
     };
-    parsed.ok_or_else(|| Fault {
-        column: columns.arrival.clone(),
-        problem: format!("expected {expected}, found {}", shown(text)),
+    parsed.ok_or_else(|| {
+        let (problem, help) = time_fault(text, columns.time_unit);
+        Fault { help, ..Fault::new(&columns.arrival, problem) }
     })
+}
+
+/// What is wrong with a time, and the unit that would read it.
+fn time_fault(text: &[u8], unit: Option<TimeUnit>) -> (String, Option<String>) {
+    let found = shown(text);
+    let set = |unit: &str| format!("set `time_unit = \"{unit}\"` beside `columns`");
+    let holds = TimeUnit::that_holds(text);
+    match unit {
+        None => (
+            format!("expected a date and time such as `2023-11-16 18:15:46.680590`, found {found}"),
+            holds.map(|unit| format!("if these are {}, {}", unit.name(), set(unit.code()))),
+        ),
+        Some(unit) if time::parse_date_time(text).is_some() => {
+            (format!("expected a number of {}, found {found}, a date and time", unit.name()), Some(set("date")))
+        }
+        Some(unit) => match holds {
+            Some(finer) => (
+                format!("{found} is too large for {}", unit.name()),
+                Some(format!("if these are {}, {}", finer.name(), set(finer.code()))),
+            ),
+            None => (format!("expected a number of {}, found {found}", unit.name()), None),
+        },
+    }
 }
 
 /// What is read of a Mooncake row; everything else in it is passed over.
@@ -189,17 +230,17 @@ struct MooncakeRow {
 }
 
 fn parse_json(line: &[u8], wanted: Wanted) -> Result<Row, Fault> {
-    let row: MooncakeRow = serde_json::from_slice(line).map_err(|error| Fault {
-        column: "row".to_owned(),
-        problem: format!("expected one JSON object, found a fault at byte {} ({})", error.column(), kind_of(&error)),
+    let row: MooncakeRow = serde_json::from_slice(line).map_err(|error| {
+        let kind = kind_of(&error);
+        Fault::new("row", format!("expected one JSON object, found a fault at byte {} ({kind})", error.column()))
     })?;
     let text_of = |value: &Option<serde_json::Value>| value.as_ref().map_or("nothing".to_owned(), |v| format!("`{v}`"));
     let time_ns = if wanted.arrivals {
         let unit = TimeUnit::Milliseconds;
         let time = row.timestamp.as_ref().and_then(serde_json::Value::as_f64).and_then(|ms| time::from_f64(ms, unit));
-        time.ok_or_else(|| Fault {
-            column: "timestamp".to_owned(),
-            problem: format!("expected a number of milliseconds, found {}", text_of(&row.timestamp)),
+        time.ok_or_else(|| {
+            let problem = format!("expected a number of milliseconds, found {}", text_of(&row.timestamp));
+            Fault::new("timestamp", problem)
         })?
     } else {
         0
@@ -226,10 +267,11 @@ fn kind_of(error: &serde_json::Error) -> &'static str {
 fn token_count(column: &str, parsed: Option<u64>, found: impl Fn() -> String) -> Result<u32, Fault> {
     match parsed {
         Some(tokens) if (1..=u64::from(REQUEST_TOKENS_MAX)).contains(&tokens) => Ok(tokens as u32),
-        _ => Err(Fault {
-            column: column.to_owned(),
-            problem: format!("expected a whole number of tokens from 1 to {REQUEST_TOKENS_MAX}, found {}", found()),
-        }),
+        _ => {
+            let problem =
+                format!("expected a whole number of tokens from 1 to {REQUEST_TOKENS_MAX}, found {}", found());
+            Err(Fault::new(column, problem))
+        }
     }
 }
 
@@ -255,6 +297,26 @@ impl<'line> Iterator for Fields<'line> {
 
 fn header_names(line: &[u8]) -> Vec<String> {
     Fields(Some(line)).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+fn missing_column(column: &str, names: &[String], first_line: &[u8]) -> MissingColumn {
+    let names_in_place: Vec<&str> = names.iter().map(String::as_str).collect();
+    let help = separator_help(first_line)
+        .or_else(|| closest(column, &names_in_place).map(|name| format!("did you mean `{}`?", name.escape_debug())));
+    let problem = format!("expected a column `{column}`, found {}", list(names));
+    MissingColumn { column: column.to_owned(), problem, help }
+}
+
+/// What to do about a header whose names something else than a comma separates.
+pub(super) fn separator_help(first_line: &[u8]) -> Option<String> {
+    let is_there = |byte: u8| first_line.contains(&byte);
+    let found = match (is_there(b';'), is_there(b'\t')) {
+        _ if is_there(b',') => return None,
+        (true, _) => "`;`",
+        (_, true) => "tabs",
+        _ => return None,
+    };
+    Some(format!("the separator must be a comma, and this line has {found}: write the file with commas"))
 }
 
 fn shown(text: &[u8]) -> String {

@@ -9,6 +9,7 @@ mod time;
 
 use std::path::PathBuf;
 
+use calibrate::stderr::printable;
 pub use format::{ColumnNames, TraceFormat, Wanted};
 pub use reader::{SkippedRows, TraceReader};
 pub use time::TimeUnit;
@@ -18,8 +19,6 @@ pub use time::TimeUnit;
 pub struct TraceSource {
     /// The file, ready to open.
     pub path: PathBuf,
-    /// The file as the scenario writes it, for messages.
-    pub label: String,
     /// Its format; `None` tells it from the first line.
     pub format: Option<TraceFormat>,
     /// How many times faster than recorded: 2 halves every gap.
@@ -30,6 +29,13 @@ pub struct TraceSource {
     pub unsorted: Unsorted,
     /// What to do about rows that cannot be used.
     pub bad_rows: BadRows,
+}
+
+impl TraceSource {
+    /// The file for messages, as it can be opened from the current folder.
+    pub(super) fn shown(&self) -> String {
+        printable(&self.path.display().to_string())
+    }
 }
 
 /// What to do about rows that are not in order of time.

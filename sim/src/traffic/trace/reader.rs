@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::vec;
 
-use super::format::{Row, RowParser, TraceFormat, Wanted};
+use super::format::{Fault, MissingColumn, Row, RowParser, TraceFormat, Wanted, separator_help};
 use super::lines::Lines;
 use super::{BadRows, TraceSource, Unsorted};
 use crate::time::SimTime;
@@ -22,7 +22,7 @@ pub struct SkippedRows {
 /// Reads a trace row by row. Arrivals count from the first row, so that the first request arrives at zero; unwanted
 /// figures are zero.
 pub struct TraceReader {
-    label: String,
+    file: String,
     format: TraceFormat,
     wanted: Wanted,
     unsorted: Unsorted,
@@ -46,35 +46,36 @@ impl TraceReader {
     /// # Errors
     /// A file that cannot be opened or read, holds nothing, is of no known format or lacks a wanted column.
     pub fn open(source: &TraceSource, wanted: Wanted) -> Result<Self, TrafficError> {
-        let open = |source_error| TrafficError::Open { file: source.label.clone(), source: source_error };
+        let open = |source_error| TrafficError::Open { file: source.shown(), source: source_error };
         let file = File::open(&source.path).map_err(open)?;
         Self::from_input(Box::new(file), source, wanted)
     }
 
     fn from_input(input: Box<dyn Read + Send>, source: &TraceSource, wanted: Wanted) -> Result<Self, TrafficError> {
-        let file = || source.label.clone();
+        let file = || source.shown();
         let mut lines = Lines::new(input);
         match lines.advance() {
             Ok(true) => {}
             Ok(false) => return Err(TrafficError::Empty { file: file(), skipped: 0 }),
             Err(error) => return Err(TrafficError::Read { file: file(), line: 0, source: error }),
         }
-        let header = |problem, help: &str| TrafficError::Header { file: file(), problem, help: help.to_owned() };
+        const NAME_COLUMNS: &str = "columns = { arrival = \"…\", prompt = \"…\", output = \"…\" }";
         let detected = || TraceFormat::detect(lines.text());
         let format = source.format.clone().or_else(detected).ok_or_else(|| {
-            header(
-                format!("this is no known trace format; the first line is {}", lines.excerpt()),
-                "give the column names: columns = { arrival = \"…\", prompt = \"…\", output = \"…\" }",
-            )
+            let help = separator_help(lines.text()).unwrap_or_else(|| format!("give the column names: {NAME_COLUMNS}"));
+            let problem = format!("this is no known trace format; the first line is {}", lines.excerpt());
+            TrafficError::Header { file: file(), problem, help }
         })?;
-        let parser = RowParser::new(&format, lines.text(), wanted).map_err(|problem| {
-            header(
-                problem,
-                "set `format`, or name the columns: columns = { arrival = \"…\", prompt = \"…\", output = \"…\" }",
-            )
+        let parser = RowParser::new(&format, lines.text(), wanted).map_err(|missing| {
+            let MissingColumn { column, problem, help } = missing;
+            let help = help.unwrap_or_else(|| match format {
+                TraceFormat::Csv(_) => "write the names as the first line of the file has them".to_owned(),
+                _ => format!("set `format`, or name the columns: {NAME_COLUMNS}"),
+            });
+            TrafficError::Column { file: file(), column, problem, help }
         })?;
         Ok(Self {
-            label: file(),
+            file: file(),
             format,
             wanted,
             unsorted: source.unsorted,
@@ -115,15 +116,15 @@ impl TraceReader {
         loop {
             if !std::mem::take(&mut self.first_line_pending) {
                 let line = self.lines.number();
-                let failed = |source| TrafficError::Read { file: self.label.clone(), line, source };
+                let failed = |source| TrafficError::Read { file: self.file.clone(), line, source };
                 if !self.lines.advance().map_err(failed)? {
                     return Ok(None);
                 }
             }
             let parsed = if self.lines.is_cut() {
-                Err(("row".to_owned(), "this line is longer than 1 MiB".to_owned()))
+                Err(Fault::new("row", "this line is longer than 1 MiB".to_owned()))
             } else {
-                self.parser.parse(self.lines.text()).map_err(|fault| (fault.column, fault.problem))
+                self.parser.parse(self.lines.text())
             };
             let line = self.lines.number();
             match (parsed, self.bad_rows) {
@@ -132,9 +133,12 @@ impl TraceReader {
                     self.skipped.count += 1;
                     self.skipped.first_line.get_or_insert(line);
                 }
-                (Err((column, problem)), BadRows::Refuse) => {
-                    let (file, text) = (self.label.clone(), self.lines.excerpt());
-                    return Err(TrafficError::BadRow { file, line, column, problem, text });
+                (Err(Fault { column, problem, help }), BadRows::Refuse) => {
+                    const ROW_HELP: &str =
+                        "mend the row, or set `bad_rows = \"skip\"` to leave such rows out and count them";
+                    let (file, text) = (self.file.clone(), self.lines.excerpt());
+                    let help = help.unwrap_or_else(|| ROW_HELP.to_owned());
+                    return Err(TrafficError::BadRow { file, line, column, problem, text, help });
                 }
             }
         }
@@ -169,14 +173,14 @@ impl TraceReader {
         }
         let Some(row) = self.next_row()? else {
             if self.rows == 0 {
-                return Err(TrafficError::Empty { file: self.label.clone(), skipped: self.skipped.count });
+                return Err(TrafficError::Empty { file: self.file.clone(), skipped: self.skipped.count });
             }
             return Ok(None);
         };
         let origin_ns = *self.origin_ns.get_or_insert(row.time_ns);
         if self.wanted.arrivals && row.time_ns < self.previous_ns {
             let earlier_by_s = (i128::from(self.previous_ns) - i128::from(row.time_ns)) as f64 / 1e9;
-            return Err(TrafficError::Unsorted { file: self.label.clone(), line: self.lines.number(), earlier_by_s });
+            return Err(TrafficError::Unsorted { file: self.file.clone(), line: self.lines.number(), earlier_by_s });
         }
         self.previous_ns = row.time_ns;
         self.rows_left -= 1;
@@ -203,8 +207,7 @@ mod tests {
 
     fn source() -> TraceSource {
         TraceSource {
-            path: "unused".into(),
-            label: "t.csv".to_owned(),
+            path: "t.csv".into(),
             format: None,
             rate_multiplier: 1.0,
             limit: None,
@@ -316,22 +319,84 @@ mod tests {
         assert_eq!(rows, [(0, 2, 2), (1_000_000_000, 3, 3)]);
         assert_eq!(skipped, SkippedRows { count: 3, first_line: Some(2) });
         let none = read(b"arrived_at,num_prefill_tokens,num_decode_tokens\nx\n", &skip, Wanted::ALL);
-        assert_eq!(none.expect_err("refused").to_string(), "t.csv holds no requests (1 rows were skipped)");
+        assert_eq!(none.expect_err("refused").to_string(), "t.csv holds no requests (1 row was skipped)");
     }
 
     #[test]
     fn empty_and_foreign_files_are_refused() {
-        assert_eq!(fault(""), "t.csv holds no requests (0 rows were skipped)");
-        assert_eq!(
-            fault("arrived_at,num_prefill_tokens,num_decode_tokens\n"),
-            "t.csv holds no requests (0 rows were skipped)"
-        );
+        assert_eq!(fault(""), "t.csv holds no requests");
+        assert_eq!(fault("arrived_at,num_prefill_tokens,num_decode_tokens\n"), "t.csv holds no requests");
         assert!(fault("hello\nworld\n").starts_with("t.csv:1: this is no known trace format"));
         let lengths_only = "num_prefill_tokens,num_decode_tokens\n1,1\n";
         assert_eq!(
             fault(lengths_only),
             "t.csv:1: expected a column `arrived_at`, found `num_prefill_tokens`, `num_decode_tokens`"
         );
+    }
+
+    fn named(time_unit: Option<TimeUnit>) -> TraceSource {
+        let names = ["ts", "prompt_len", "gen_len"].map(str::to_owned);
+        let [arrival, prompt, output] = names;
+        TraceSource { format: Some(TraceFormat::Csv(ColumnNames { arrival, prompt, output, time_unit })), ..source() }
+    }
+
+    fn message_and_help(text: &str, source: &TraceSource) -> String {
+        let error = read(text.as_bytes(), source, Wanted::ALL).expect_err("refused");
+        let help = miette::Diagnostic::help(&error).expect("every such fault has help");
+        format!("{error}\nhelp: {help}")
+    }
+
+    #[test]
+    fn times_in_another_unit_name_that_unit() {
+        let seconds = named(Some(TimeUnit::Seconds));
+        let row = |time: &str, source: &TraceSource| {
+            message_and_help(&format!("ts,prompt_len,gen_len\n{time},1,1\n"), source)
+        };
+        insta::assert_snapshot!(row("1710000000018", &seconds), @r#"
+    t.csv:2: ts: `1710000000018` is too large for seconds
+      in 1710000000018,1,1
+    help: if these are milliseconds, set `time_unit = "ms"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("2024-05-10T00:00:01Z", &seconds), @r#"
+    t.csv:2: ts: expected a number of seconds, found `2024-05-10T00:00:01Z`, a date and time
+      in 2024-05-10T00:00:01Z,1,1
+    help: set `time_unit = "date"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("1710000000.5", &named(None)), @r#"
+    t.csv:2: ts: expected a date and time such as `2023-11-16 18:15:46.680590`, found `1710000000.5`
+      in 1710000000.5,1,1
+    help: if these are seconds, set `time_unit = "s"` beside `columns`
+    "#);
+        insta::assert_snapshot!(row("1e300", &seconds), @r#"
+    t.csv:2: ts: expected a number of seconds, found `1e300`
+      in 1e300,1,1
+    help: mend the row, or set `bad_rows = "skip"` to leave such rows out and count them
+    "#);
+    }
+
+    #[test]
+    fn headers_with_other_names_or_separators_say_so() {
+        let seconds = named(Some(TimeUnit::Seconds));
+        insta::assert_snapshot!(message_and_help("ts,prompt_len,gen_length\n", &seconds), @r"
+    t.csv:1: expected a column `gen_len`, found `ts`, `prompt_len`, `gen_length`
+    help: did you mean `gen_length`?
+    ");
+        insta::assert_snapshot!(message_and_help("ts,in,out\n", &seconds), @r"
+    t.csv:1: expected a column `prompt_len`, found `ts`, `in`, `out`
+    help: write the names as the first line of the file has them
+    ");
+        insta::assert_snapshot!(message_and_help("ts;prompt_len;gen_len\n", &seconds), @r"
+    t.csv:1: expected a column `ts`, found `ts;prompt_len;gen_len`
+    help: the separator must be a comma, and this line has `;`: write the file with commas
+    ");
+        insta::assert_snapshot!(message_and_help("ts\tprompt_len\tgen_len\n", &seconds), @r"
+    t.csv:1: expected a column `ts`, found `ts\tprompt_len\tgen_len`
+    help: the separator must be a comma, and this line has tabs: write the file with commas
+    ");
+        insta::assert_snapshot!(message_and_help("arrived_at;num_prefill_tokens;num_decode_tokens\n", &source()), @r"
+    t.csv:1: this is no known trace format; the first line is arrived_at;num_prefill_tokens;num_decode_tokens
+    help: the separator must be a comma, and this line has `;`: write the file with commas
+    ");
     }
 
     fn soup() -> impl Strategy<Value = Vec<u8>> {

@@ -14,6 +14,36 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
+    /// Every unit, the coarsest first.
+    const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
+
+    /// Its name in a scenario.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+            Self::Nanoseconds => "ns",
+        }
+    }
+
+    /// Its name in a sentence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds",
+            Self::Milliseconds => "milliseconds",
+            Self::Microseconds => "microseconds",
+            Self::Nanoseconds => "nanoseconds",
+        }
+    }
+
+    /// The coarsest unit in which the number is a time that can be kept, if it is a number at all.
+    pub(super) fn that_holds(text: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|&unit| parse_number(text, unit).is_some())
+    }
+
     /// Decimal places between the unit and a nanosecond.
     pub(super) fn decimal_places(self) -> u8 {
         match self {
@@ -167,6 +197,16 @@ mod tests {
         ] {
             assert_eq!(parse_date_time(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_unit_of_an_epoch_time_is_told_from_its_size() {
+        assert_eq!(TimeUnit::that_holds(b"1710000000"), Some(TimeUnit::Seconds));
+        assert_eq!(TimeUnit::that_holds(b"1710000000018"), Some(TimeUnit::Milliseconds));
+        assert_eq!(TimeUnit::that_holds(b"1710000000018123"), Some(TimeUnit::Microseconds));
+        assert_eq!(TimeUnit::that_holds(b"1710000000018123456"), Some(TimeUnit::Nanoseconds));
+        assert_eq!(TimeUnit::that_holds(b"17100000000181234567"), None);
+        assert_eq!(TimeUnit::that_holds(b"soon"), None);
     }
 
     #[test]
