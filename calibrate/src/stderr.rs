@@ -64,7 +64,7 @@ impl<'a> Wrapped<'a> {
     fn new(original: &'a dyn Diagnostic) -> Self {
         Self {
             message: wrap(&original.to_string(), TEXT_WIDTH - 4),
-            cause: original.source().map(WrappedCause::new),
+            cause: WrappedCause::below(original.source()),
             help: original.help().map(|help| wrap(&help.to_string(), TEXT_WIDTH - 8)),
             original,
         }
@@ -86,8 +86,10 @@ impl Diagnostic for Wrapped<'_> {
 }
 
 impl WrappedCause {
-    fn new(original: &(dyn Error + 'static)) -> Box<Self> {
-        Box::new(Self { message: wrap(&original.to_string(), TEXT_WIDTH - 6), cause: original.source().map(Self::new) })
+    fn below(original: Option<&(dyn Error + 'static)>) -> Option<Box<Self>> {
+        let original = original?;
+        let message = wrap(&original.to_string(), TEXT_WIDTH - 6);
+        Some(Box::new(Self { message, cause: Self::below(original.source()) }))
     }
 }
 

@@ -55,8 +55,8 @@ fn unknown_names_and_missing_files_are_bad_input() {
     assert_eq!(unknown.status.code(), Some(3));
     insta::assert_snapshot!(text(&unknown.stderr), @r"
     × no built-in profile is called `a100`
-    help: use one of textbook, textbook-weight-bound, a100-llama-3-8b, h100-llama-2-7b, h200-llama-
-          3.1-8b, rtx4090-llama-3.1-8b
+    help: did you mean a100-llama-3-8b? (the built-in profiles are textbook, textbook-weight-bound,
+          a100-llama-3-8b, h100-llama-2-7b, h200-llama-3.1-8b, rtx4090-llama-3.1-8b)
     ");
     let missing = calibrate(&["check", "no/such/file.toml"]);
     assert_eq!(missing.status.code(), Some(3));

@@ -248,7 +248,7 @@ pub(super) enum ArrivalsFile {
     Constant(PoissonFile),
     OnOff(OnOffFile),
     ClosedLoop(ClosedLoopFile),
-    Trace(TraceFile),
+    Trace(Box<TraceFile>),
 }
 
 #[derive(Deserialize)]
@@ -292,7 +292,7 @@ pub(super) enum LengthsFile {
     Uniform(UniformFile),
     Lognormal(Box<LogNormalFile>),
     Histogram(Vec<Spanned<HistogramRowFile>>),
-    Trace(TraceFile),
+    Trace(Box<TraceFile>),
 }
 
 #[derive(Deserialize)]

@@ -54,15 +54,13 @@ pub enum TrafficError {
         help: String,
     },
     /// A row cannot be used.
-    #[error("{file}:{line}: {column}: {problem}\n  in {text}")]
+    #[error("{file}:{line}: {problem}\n  in {text}")]
     BadRow {
         /// The file.
         file: String,
         /// Line number, from 1.
         line: u64,
-        /// The column, or `row`.
-        column: String,
-        /// What was expected.
+        /// The column, or `row`, and what was expected there.
         problem: String,
         /// The row, shortened.
         text: String,

@@ -177,8 +177,8 @@ fn refused(setup: &Setup, summary: &Summary) -> Option<String> {
     (refused > 0).then(|| {
         format!(
             "{} {} refused: a prompt as long as max_model_len = {} leaves no room for a token",
-            count(refused.into(), "request"),
-            was(refused.into()),
+            count(refused, "request"),
+            was(refused),
             setup.options.scheduler.max_model_len
         )
     })

@@ -10,6 +10,9 @@ use super::{BadRows, TraceSource, Unsorted};
 use crate::time::SimTime;
 use crate::traffic::{Request, TrafficError};
 
+/// How a scenario names the columns of a trace.
+const NAME_COLUMNS: &str = "columns = { arrival = \"…\", prompt = \"…\", output = \"…\" }";
+
 /// The rows left out as bad so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedRows {
@@ -59,7 +62,6 @@ impl TraceReader {
             Ok(false) => return Err(TrafficError::Empty { file: file(), skipped: 0 }),
             Err(error) => return Err(TrafficError::Read { file: file(), line: 0, source: error }),
         }
-        const NAME_COLUMNS: &str = "columns = { arrival = \"…\", prompt = \"…\", output = \"…\" }";
         let detected = || TraceFormat::detect(lines.text());
         let format = source.format.clone().or_else(detected).ok_or_else(|| {
             let help = separator_help(lines.text()).unwrap_or_else(|| format!("give the column names: {NAME_COLUMNS}"));
@@ -138,7 +140,8 @@ impl TraceReader {
                         "mend the row, or set `bad_rows = \"skip\"` to leave such rows out and count them";
                     let (file, text) = (self.file.clone(), self.lines.excerpt());
                     let help = help.unwrap_or_else(|| ROW_HELP.to_owned());
-                    return Err(TrafficError::BadRow { file, line, column, problem, text, help });
+                    let problem = format!("{column}: {problem}");
+                    return Err(TrafficError::BadRow { file, line, problem, text, help });
                 }
             }
         }
