@@ -32,7 +32,8 @@ pub enum OutputError {
 
 /// A file under a temporary name in its own folder, moved into place by [`AtomicFile::finish`].
 ///
-/// Dropping it before that removes it, so an error or an interrupt leaves neither half a file nor a touched old one.
+/// Dropping it before that removes it, so an error leaves neither half a file nor a touched old one. A process that is
+/// killed while it writes leaves the temporary file, under a name that begins with a dot.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,

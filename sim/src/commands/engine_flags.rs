@@ -26,7 +26,7 @@ pub(super) struct EngineFlags {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SEQUENCES_MAX)))]
     max_num_seqs: u32,
     /// Most tokens in one step.
-    #[arg(long, value_name = "N", default_value_t = 8192,
+    #[arg(long, value_name = "N", default_value_t = 2048,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_num_batched_tokens: u32,
     /// The ladder, in tokens, as in 1,2,4,8 [default: the engine's own].

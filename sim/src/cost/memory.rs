@@ -111,7 +111,6 @@ impl KvPool {
             return Ok(pool(whole_blocks(given.0), KvOrigin::Given { kv: given }));
         }
         let device = profile.machine.memory.figures.total;
-        let activation = &profile.engine.activation.figures;
         let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
         let weights = model.weights_bytes();
         let activations = Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens));
@@ -130,11 +129,25 @@ impl KvPool {
         Ok(pool(whole_blocks(rest), KvOrigin::Rest { requested, weights, activations, graphs }))
     }
 
+    /// Bytes of the pool.
+    #[must_use]
+    pub fn bytes(&self, profile: &Profile) -> Bytes {
+        let token_bytes = profile.identity.model.kv_bytes_per_token().0;
+        Bytes(u64::from(self.num_gpu_blocks) * u64::from(self.block_size) * token_bytes)
+    }
+
     /// Tokens that the pool holds: one block, the null block, is never usable.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         u64::from(self.num_gpu_blocks.saturating_sub(1)) * u64::from(self.block_size)
     }
+}
+
+/// Peak activations of the largest step.
+#[must_use]
+pub fn activation_bytes(profile: &Profile, scheduler: &SchedulerOptions) -> Bytes {
+    let activation = &profile.engine.activation.figures;
+    Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::file::{
 };
 use super::{ScenarioError, Span};
 use crate::engine::vllm::options::SchedulerOptions;
+use crate::engine::vllm::scheduler;
 use crate::limits::{
     BURSTINESS, COUNT_MAX, HISTOGRAM_ROWS_MAX, RATE_MAX, RATE_MIN, RATE_MULTIPLIER_MAX, REQUEST_TOKENS_MAX,
     REQUESTS_MAX, SEQUENCES_MAX, SIGMA_MAX, SPAN_S_MAX,
@@ -193,20 +194,22 @@ fn tokens(check: &Check<'_>, value: &Whole) -> Result<u32, ScenarioError> {
     check.whole32(value, 1, REQUEST_TOKENS_MAX)
 }
 
-/// A prompt that every request exceeds the model's length with is a mistake, not traffic.
+/// Traffic of which the server refuses every request is a mistake.
 fn refuse_long_prompts(check: &Check<'_>, shortest: u32, max_model_len: u32, span: &Span) -> Result<(), ScenarioError> {
-    if shortest <= max_model_len {
+    if scheduler::fits(shortest, max_model_len).is_ok() {
         return Ok(());
     }
-    let problem = format!("prompts of {shortest} tokens are longer than max_model_len ({max_model_len})");
+    let problem =
+        format!("prompts of {shortest} tokens leave no room for an output within max_model_len ({max_model_len})");
     Err(check.reject(span, problem, "the server would refuse every request: shorten prompts or raise max_model_len"))
 }
 
 fn warn_about_long_requests(check: &mut Check<'_>, longest: (u32, u32), max_model_len: u32, span: &Span) {
     let (prompt, output) = longest;
-    if prompt > max_model_len {
+    if scheduler::fits(prompt, max_model_len).is_err() {
         let problem = format!(
-            "prompts of up to {prompt} tokens are longer than max_model_len ({max_model_len}); the server refuses those"
+            "prompts of up to {prompt} tokens leave no room for an output within max_model_len ({max_model_len}); the \
+             server refuses those"
         );
         check.warn(span, problem);
     } else if prompt + output > max_model_len {
@@ -234,7 +237,7 @@ fn log_normal(check: &Check<'_>, value: &Spanned<LogNormalLengthFile>) -> Result
     let clip = Clip { min, max: tokens(check, &file.max)? };
     if clip.min > clip.max {
         let problem = format!("min ({}) is above max ({})", clip.min, clip.max);
-        return Err(check.reject(&file.max.span(), problem, ""));
+        return Err(check.reject(&file.max.span(), problem, "raise max or lower min"));
     }
     let length = |given: &Option<Real>| {
         given.as_ref().map(|given| check.real(given, 1.0, f64::from(REQUEST_TOKENS_MAX))).transpose()
@@ -288,7 +291,8 @@ fn refuse_row_count(check: &Check<'_>, rows: usize, span: &Span) -> Result<(), S
     if (1..=HISTOGRAM_ROWS_MAX).contains(&rows) {
         return Ok(());
     }
-    Err(check.reject(span, format!("expected 1 to {HISTOGRAM_ROWS_MAX} rows, found {rows}"), ""))
+    let problem = format!("expected 1 to {HISTOGRAM_ROWS_MAX} rows, found {rows}");
+    Err(check.reject(span, problem, "give at least one row, and add up rows of the same shape"))
 }
 
 /// Checks a trace as far as its first line.
@@ -421,13 +425,19 @@ fn steps(check: &Check<'_>, file: &TrafficFile, base_dir: &Path) -> Result<Optio
             let written = file.steps_file.as_ref().expect("one of the two is there");
             let label = written.get_ref();
             let opened = File::open(base_dir.join(label))
-                .map_err(|error| check.reject(&span, format!("cannot open {label}: {error}"), ""))?;
+                .map_err(|error| check.reject(&span, format!("cannot open {label}: {error}"), PATH_HELP))?;
             let histogram = StepHistogram::read_csv(opened)
-                .map_err(|problem| check.reject(&span, format!("{label}: {problem}"), ""))?;
+                .map_err(|problem| check.reject(&span, format!("{label}: {problem}"), STEPS_FILE_HELP))?;
             Ok(Some(histogram))
         }
     }
 }
+
+/// What to do about a file that cannot be opened.
+const PATH_HELP: &str = "the path is taken relative to the folder of the scenario; check its spelling and permissions";
+
+/// What a histogram of steps on file looks like.
+const STEPS_FILE_HELP: &str = "the file is a CSV with the columns tokens,requests,query_len,count";
 
 fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Result<StepHistogram, ScenarioError> {
     refuse_row_count(check, rows.len(), span)?;
@@ -444,7 +454,7 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
                 "count" => count.span(),
                 _ => query_len.as_ref().map_or_else(|| row.span(), Spanned::span),
             };
-            check.reject(&place, problem, "")
+            check.reject(&place, problem, "a step has at least one request, each of at least one token")
         })?);
     }
     StepHistogram::new(checked).map_err(|repeated| {

@@ -114,7 +114,7 @@ fn compile_size(check: &Check<'_>, size: &Spanned<Value>) -> Result<CompileSize,
         Value::String(word) if word == "cudagraph_capture_sizes" => Ok(CompileSize::Word(word.clone())),
         other => {
             let problem = format!("expected sizes or \"cudagraph_capture_sizes\", found {other}");
-            Err(check.reject(&size.span(), problem, ""))
+            Err(check.reject(&size.span(), problem, "list numbers of tokens, or that word for the whole ladder"))
         }
     }
 }

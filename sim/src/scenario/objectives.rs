@@ -88,7 +88,7 @@ fn expectation(
         figure: check.title(&file.figure)?,
         value: expected_value(file.value.get_ref()).ok_or_else(|| {
             let problem = format!("expected a finite number, a list of them or a word, found {}", file.value.get_ref());
-            check.reject(&file.value.span(), problem, "")
+            check.reject(&file.value.span(), problem, "write the value as the command's JSON shows it")
         })?,
         within: within.unwrap_or(WITHIN_DEFAULT),
         span: file.value.span(),

@@ -2,13 +2,16 @@
 
 use calibrate::profile::{Expected, Kind, Profile};
 use kernels::geometry::ModelGeometry;
+use kernels::units::Bytes;
 use reports::Warning;
 
+use crate::cost::memory::activation_bytes;
 use crate::engine::shape::{RuntimeMode, StepShape};
-use crate::engine::vllm::options::SchedulerOptions;
+use crate::engine::vllm::options::{GraphOptions, SchedulerOptions};
 use crate::engine::vllm::plan::GraphPlan;
-use crate::scenario::Scenario;
+use crate::scenario::{Budget, Scenario};
 use crate::server::Setup;
+use crate::time::SimDuration;
 
 /// What can be said before any step is simulated; `setups` are the scenario's candidates in order.
 #[must_use]
@@ -19,6 +22,8 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
         warnings.extend(about_largest_batch(&candidate.name, setup));
+        warnings.extend(about_memory(&candidate.name, profile, setup));
+        warnings.extend(about_budget(&candidate.name, &scenario.budget, setup));
     }
     warnings
 }
@@ -43,6 +48,42 @@ pub fn of_step(name: &str, step: &StepShape, server: &SchedulerOptions) -> Optio
     Some(Warning::about(name, "step_beyond_limits", format!("the step has {excess}: this server never schedules it")))
 }
 
+/// A KV pool whose size is given is not checked by the engine's arithmetic: does everything fit the device together?
+fn about_memory(name: &str, profile: &Profile, setup: &Setup) -> Option<Warning> {
+    let device = profile.machine.memory.figures.total;
+    let parts = [
+        ("weights", profile.identity.model.weights_bytes()),
+        ("activations", activation_bytes(profile, &setup.options.scheduler)),
+        ("graphs", setup.graph_memory.total()),
+        ("KV pool", setup.kv_pool.bytes(profile)),
+    ];
+    let sum: u64 = parts.iter().map(|(_, bytes)| bytes.0).sum();
+    (sum > device.0).then(|| {
+        let parts: Vec<String> = parts.iter().map(|(what, bytes)| format!("{what} {bytes}")).collect();
+        Warning::about(
+            name,
+            "memory_exceeds_device",
+            format!(
+                "{} come to {}, more than the {device} of the device: this server would not start; lower the KV pool that \
+                 is given, or leave its size to the engine",
+                parts.join(", "),
+                Bytes(sum)
+            ),
+        )
+    })
+}
+
+fn about_budget(name: &str, budget: &Budget, setup: &Setup) -> Vec<Warning> {
+    let (memory, startup) = (setup.graph_memory.total(), SimDuration::from_s(setup.startup.total_s()));
+    let memory = budget.graph_memory.filter(|budget| memory > *budget).map(|budget| {
+        format!("its graphs take {memory}, more than budget.graph_memory ({budget})")
+    });
+    let startup = budget.startup.filter(|budget| startup > *budget).map(|budget| {
+        format!("it starts in {:.1} s, more than budget.startup ({:.1} s)", startup.as_s(), budget.as_s())
+    });
+    memory.into_iter().chain(startup).map(|message| Warning::about(name, "over_budget", message)).collect()
+}
+
 fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
     let expected = Expected {
         engine: Some("vllm".to_owned()),
@@ -63,6 +104,16 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
             format!(
                 "the scenario serves {}, whose geometry is not known here: all costs are those of {}",
                 model.name, profile.identity.model_name
+            ),
+        ));
+    }
+    let GraphOptions { tensor_parallel_size, data_parallel_size, .. } = scenario.server.graphs;
+    if tensor_parallel_size > 1 || data_parallel_size > 1 {
+        warnings.push(Warning::general(
+            "profile_mismatch",
+            format!(
+                "tensor_parallel_size = {tensor_parallel_size}, data_parallel_size = {data_parallel_size}: costs, weights \
+                 and KV are those of the whole model on one device"
             ),
         ));
     }

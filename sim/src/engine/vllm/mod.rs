@@ -1,4 +1,9 @@
 //! vLLM 0.31.0 and 0.33.0.
+//!
+//! "Specification section N" in these rooms is the project's own description of what the engine does, written from reading
+//! and running it; the golden vectors of `tests/golden` pin it, and the conformance suite holds this code to them. Its
+//! sections: 1 modes, 2 ladder, 3 runner V1's keys and dispatch, 4 what that runner feeds it, 5 mode resolution, 6 runner
+//! V2's descriptors and dispatch, 7 levels and eager, 8 splitting and graph counts, 9 memory, 11 scheduler.
 
 pub mod config;
 pub mod dispatch;

@@ -68,9 +68,9 @@ pub struct SchedulerOptions {
     pub long_prefill_token_threshold_adaptive: bool,
     /// Admit prefill only every so many steps; 1 is off.
     pub prefill_schedule_interval: u32,
-    /// Admit a request only if the whole of it would fit the free blocks.
+    /// Admit a request only if its whole prompt (and what it has received) would fit the free blocks.
     pub scheduler_reserve_full_isl: bool,
-    /// Share of the usable blocks kept free on admission.
+    /// Share of the pool kept free on admission, the null block counted with it.
     pub watermark: f64,
 }
 

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::VecDeque;
 
 pub use plan::{Chunk, Delivered, Preempted, Scheduled, StepOutcome, StepPlan};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, fits};
 pub use request::{NewRequest, RequestId, Slot};
 
 use super::memory::BlockPool;
@@ -89,7 +89,7 @@ impl Scheduler {
     /// # Errors
     /// A [`Refusal`] for an empty prompt and for one that leaves no room for an output token.
     pub fn fits(&self, prompt_tokens: u32) -> Result<(), Refusal> {
-        refusal::check(prompt_tokens, self.rules.max_model_len)
+        fits(prompt_tokens, self.rules.max_model_len)
     }
 
     /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.

@@ -21,8 +21,11 @@ pub enum Refusal {
     },
 }
 
-/// The engine's check of a prompt against `max_model_len`.
-pub(super) fn check(prompt_tokens: u32, max_model_len: u32) -> Result<(), Refusal> {
+/// The engine's check of a prompt against `max_model_len`: one output token must fit behind it.
+///
+/// # Errors
+/// If the engine would refuse the request.
+pub fn fits(prompt_tokens: u32, max_model_len: u32) -> Result<(), Refusal> {
     if prompt_tokens == 0 {
         return Err(Refusal::EmptyPrompt);
     }
