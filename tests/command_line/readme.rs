@@ -2,7 +2,8 @@
 
 use super::{root, sim};
 
-/// The commands of the README with the lines shown below them. `cargo run … -p sim -- X` and `sim X` both mean `sim X`.
+/// The commands of the README with the lines shown below them. `cargo run … -p sim -- X` and `sim X` both mean `sim X`; the other
+/// programs have tests of their own.
 fn commands() -> Vec<(Vec<String>, Vec<String>)> {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("there is a README");
     let mut commands: Vec<(Vec<String>, Vec<String>)> = Vec::new();
@@ -14,7 +15,7 @@ fn commands() -> Vec<(Vec<String>, Vec<String>)> {
             let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
             let start = match words[0].as_str() {
                 "sim" => 1,
-                "cargo" if words[1] == "run" => {
+                "cargo" if words[1] == "run" && words.iter().any(|word| word == "sim") => {
                     words.iter().position(|word| word == "--").expect("-- before sim's own") + 1
                 }
                 _ => continue,

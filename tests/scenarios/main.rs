@@ -6,4 +6,5 @@
 mod binary;
 mod expectations;
 mod files;
+mod own_trace;
 mod practice;

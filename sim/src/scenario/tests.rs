@@ -1,3 +1,6 @@
+mod form;
+mod keys;
+
 use std::path::Path;
 
 use super::*;
