@@ -113,7 +113,7 @@ impl KvPool {
         let device = profile.machine.memory.figures.total;
         let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
         let weights = model.weights_bytes();
-        let activations = Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens));
+        let activations = activation_bytes(profile, scheduler);
         let graphs = graphs.total();
         let rest = requested.0.saturating_sub(weights.0 + activations.0 + graphs.0);
         if rest < block_bytes {

@@ -179,7 +179,8 @@ fn refuse_what_the_engine_refuses(
         return Err(check.reject(&at(&file.long_prefill_token_threshold), problem, "lower it; 0 switches it off"));
     }
     if let Some(active) = options.max_num_active_seqs.filter(|&active| active > max_num_seqs) {
-        let problem = format!("{active} active requests are more than max_num_seqs ({max_num_seqs}), which vLLM refuses");
+        let problem =
+            format!("{active} active requests are more than max_num_seqs ({max_num_seqs}), which vLLM refuses");
         return Err(check.reject(&at(&file.max_num_active_seqs), problem, "lower it, or leave it out"));
     }
     if u64::from(max_num_batched_tokens) > u64::from(max_num_seqs) * u64::from(max_model_len) {

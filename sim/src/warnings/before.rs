@@ -75,9 +75,10 @@ fn about_memory(name: &str, profile: &Profile, setup: &Setup) -> Option<Warning>
 
 fn about_budget(name: &str, budget: &Budget, setup: &Setup) -> Vec<Warning> {
     let (memory, startup) = (setup.graph_memory.total(), SimDuration::from_s(setup.startup.total_s()));
-    let memory = budget.graph_memory.filter(|budget| memory > *budget).map(|budget| {
-        format!("its graphs take {memory}, more than budget.graph_memory ({budget})")
-    });
+    let memory = budget
+        .graph_memory
+        .filter(|budget| memory > *budget)
+        .map(|budget| format!("its graphs take {memory}, more than budget.graph_memory ({budget})"));
     let startup = budget.startup.filter(|budget| startup > *budget).map(|budget| {
         format!("it starts in {:.1} s, more than budget.startup ({:.1} s)", startup.as_s(), budget.as_s())
     });
