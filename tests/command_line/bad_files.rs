@@ -233,3 +233,30 @@ fn requests_beyond_the_model_are_refused_and_counted_not_fatal() {
     let report: serde_json::Value = serde_json::from_str(&answer.done()).expect("JSON");
     assert_eq!((&report["candidates"][0]["refused"], &report["candidates"][0]["completed"]), (&1.into(), &1.into()));
 }
+
+/// What the engine's own arithmetic does not check is said: a KV pool that is given may not fit the device.
+#[test]
+fn a_pool_larger_than_the_device_is_warned_of() {
+    let budget = "[budget]\ngraph_memory = \"1MiB\"\nstartup = \"1s\"\n";
+    let folder = folder_with(&scenario("kv_cache_memory_bytes = \"500GiB\"", budget));
+    let answer = sim_in(folder.path(), &["check", "scenario.toml"]);
+    for code in ["memory_exceeds_device", "over_budget"] {
+        assert!(answer.stderr.contains(code), "{code}: {}", answer.stderr);
+    }
+    answer.done();
+}
+
+/// More traffic than the server serves: the queue at the end says so, and a closed loop has none.
+#[test]
+fn a_load_beyond_the_server_is_warned_of() {
+    let is_overloaded = |arrivals: &str| {
+        let text = scenario("", "")
+            .replace("requests = 20", "requests = 400")
+            .replace("[traffic.arrivals.poisson]\nrate = 5.0", arrivals);
+        assert!(text.contains(arrivals) && text.contains("requests = 400"), "{text}");
+        sim_in(folder_with(&text).path(), &["run", "scenario.toml"]).stderr.contains("overloaded")
+    };
+    assert!(is_overloaded("[traffic.arrivals.constant]\nrate = 5000.0"));
+    assert!(!is_overloaded("[traffic.arrivals.constant]\nrate = 1.0"));
+    assert!(!is_overloaded("[traffic.arrivals.closed_loop]\nconcurrency = 200"));
+}
