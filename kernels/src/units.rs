@@ -23,10 +23,6 @@ macro_rules! count {
 }
 
 count!(
-    /// Tokens of a request or a step.
-    Tokens
-);
-count!(
     /// Rows that the model's matrix products run: tokens plus padding.
     Rows
 );

@@ -2,6 +2,8 @@
 
 use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
 
+use kernels::units::{Requests, Rows};
+
 use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
 use crate::engine::shape::{Dispatch, RuntimeMode};
 use crate::engine::vllm::options::VllmOptions;
@@ -131,7 +133,7 @@ impl CostModel {
     pub fn price(&self, work: &StepWork, dispatch: &Dispatch) -> StepCost {
         let descriptor = &dispatch.descriptor;
         let rows = if descriptor.mode == RuntimeMode::None { work.tokens } else { descriptor.tokens };
-        self.price_as(work, self.execution(descriptor.mode), rows, padded_requests(work, dispatch))
+        self.price_as(work, self.execution(descriptor.mode), Rows(rows), padded_requests(work, dispatch))
     }
 
     /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,
@@ -162,13 +164,13 @@ impl CostModel {
     /// The price of a step without a graph, as this engine would run it.
     #[must_use]
     pub fn price_eager(&self, work: &StepWork) -> StepCost {
-        self.price_as(work, self.eager, work.tokens, 0)
+        self.price_as(work, self.eager, Rows(work.tokens), Requests(0))
     }
 
     /// The price of `work` on `rows` rows run as `execution`, with `padded_requests` empty requests in the graph.
     #[must_use]
-    pub fn price_as(&self, work: &StepWork, execution: Execution, rows: u32, padded_requests: u32) -> StepCost {
-        let (dense, head) = (self.dense.at(rows), self.head.at(work.requests));
+    pub fn price_as(&self, work: &StepWork, execution: Execution, rows: Rows, padded_requests: Requests) -> StepCost {
+        let (dense, head) = (self.dense.at(rows.0), self.head.at(work.requests));
         let mut cost = StepCost {
             dense_ns: dense.ns,
             head_ns: head.ns,
@@ -197,9 +199,9 @@ impl CostModel {
     }
 
     /// The per-request term of requests that a FULL graph pads: they carry no KV.
-    fn padded_requests_ns(&self, padded_requests: u32) -> u64 {
+    fn padded_requests_ns(&self, padded_requests: Requests) -> u64 {
         let padded_request_us = self.attention.as_ref().map_or(0.0, |attention| attention.padded_request_us);
-        nanoseconds(padded_request_us * f64::from(padded_requests))
+        nanoseconds(padded_request_us * f64::from(padded_requests.0))
     }
 
     /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
@@ -234,11 +236,11 @@ impl CostModel {
 }
 
 /// Requests that the graph of a FULL step holds beyond the real ones.
-fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> u32 {
-    match dispatch.descriptor.mode {
+fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> Requests {
+    Requests(match dispatch.descriptor.mode {
         RuntimeMode::Full => dispatch.descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests),
         RuntimeMode::None | RuntimeMode::Piecewise => 0,
-    }
+    })
 }
 
 /// The groups whose provenance is `derived`.
@@ -385,7 +387,8 @@ mod tests {
     fn launches_follow_the_formulas() {
         let profile = Profile::builtin("h100-llama-2-7b").expect("built in");
         let cost = model("h100-llama-2-7b", Execution::CompiledEager);
-        let launch_us = |execution| cost.price_as(&decode(1, 100), execution, 1, 0).launch_ns as f64 / 1e3;
+        let launch_us =
+            |execution| cost.price_as(&decode(1, 100), execution, Rows(1), Requests(0)).launch_ns as f64 / 1e3;
         let (ops, replay) = (&profile.engine.ops.figures, &profile.machine.replay.figures);
         let (launch, dispatch) = (profile.machine.launch.figures.launch_us, &profile.engine.dispatch.figures);
         let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
@@ -402,11 +405,11 @@ mod tests {
     #[test]
     fn prices_outside_the_tables_are_flagged() {
         let cost = model("textbook", Execution::Eager);
-        let inside = cost.price_as(&decode(512, 0), Execution::Eager, 512, 0);
-        let above = cost.price_as(&decode(513, 0), Execution::Eager, 513, 0);
+        let inside = cost.price_as(&decode(512, 0), Execution::Eager, Rows(512), Requests(0));
+        let above = cost.price_as(&decode(513, 0), Execution::Eager, Rows(513), Requests(0));
         assert!(inside.outside.is_empty());
         assert!(above.outside.contains(CostGroup::Dense) && above.dense_ns > inside.dense_ns);
-        let far = cost.price_as(&decode(1, 0), Execution::Eager, TABLE_LIMIT + 1, 0);
+        let far = cost.price_as(&decode(1, 0), Execution::Eager, Rows(TABLE_LIMIT + 1), Requests(0));
         assert!(far.outside.contains(CostGroup::Dense), "beyond the table made at start-up as well");
     }
 
@@ -415,15 +418,15 @@ mod tests {
         let mut work = decode(16, 1000);
         work.add_chunk(512, 0);
         let split = model("a100-llama-3-8b", Execution::CompiledEager);
-        let whole = split.price_as(&work, Execution::CompiledEager, 528, 0);
-        let decodes = split.price_as(&decode(16, 1000), Execution::CompiledEager, 528, 0);
+        let whole = split.price_as(&work, Execution::CompiledEager, Rows(528), Requests(0));
+        let decodes = split.price_as(&decode(16, 1000), Execution::CompiledEager, Rows(528), Requests(0));
         let mut chunk = StepWork { tokens: 512, requests: 1, ..StepWork::default() };
         chunk.add_chunk(512, 0);
-        let chunk = split.price_as(&chunk, Execution::CompiledEager, 528, 0);
+        let chunk = split.price_as(&chunk, Execution::CompiledEager, Rows(528), Requests(0));
         assert_eq!(whole.attention_ns, decodes.attention_ns + chunk.attention_ns);
         assert!(!whole.mixed_as_sum);
         let mixed = model("rtx4090-llama-3.1-8b", Execution::CompiledEager);
-        let cost = mixed.price_as(&work, Execution::CompiledEager, 528, 0);
+        let cost = mixed.price_as(&work, Execution::CompiledEager, Rows(528), Requests(0));
         assert!(!cost.mixed_as_sum && cost.attention_ns > 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::CostModel;
-use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
+use crate::engine::shape::{Descriptor, FallbackCause};
 use crate::observe::StepScheduled;
 use crate::time::{SimDuration, SimTime};
 
@@ -151,12 +151,6 @@ impl RungStats {
     #[must_use]
     pub fn fallback_steps(&self) -> u64 {
         self.fallbacks.values().sum()
-    }
-
-    /// Graph steps of one mode.
-    #[must_use]
-    pub fn steps_in_mode(&self, mode: RuntimeMode) -> u64 {
-        self.rungs.iter().filter(|(descriptor, _)| descriptor.mode == mode).map(|(_, tally)| tally.steps).sum()
     }
 
     /// Tokens of the step without prefill at a share of all of them, 0.5 the median; `None` without such steps. The

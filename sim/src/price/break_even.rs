@@ -1,6 +1,7 @@
 //! How many padded rows use up what a replay saves.
 
 use calibrate::profile::{Curve, Overlap, Profile};
+use kernels::units::{Requests, Rows};
 
 use crate::cost::{CostModel, Execution, StepWork};
 
@@ -14,7 +15,7 @@ pub fn break_even_padded_rows(profile: &Profile, cost: &CostModel, replay: Execu
     if profile.overlap != Overlap::Additive || line.slope <= 0.0 {
         return None;
     }
-    let host_ns = |execution| cost.price_as(&StepWork::default(), execution, 0, 0).host().0 as f64;
+    let host_ns = |execution| cost.price_as(&StepWork::default(), execution, Rows(0), Requests(0)).host().0 as f64;
     let saved_us = (host_ns(cost.eager()) - host_ns(replay)) / 1e3;
     Some(saved_us / line.slope)
 }

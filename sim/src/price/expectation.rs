@@ -1,5 +1,6 @@
 //! Weighted sums over the steps of a histogram.
 
+use kernels::units::{Requests, Rows};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cost::{Execution, StepCost, StepWork};
@@ -81,8 +82,9 @@ impl Expectation {
         let (dispatched_ns, without_ns) = (period_ns(&dispatched), period_ns(&without_graph));
         self.steps += count;
         self.real_rows += count * u128::from(row.tokens);
-        self.eager_ns += count * period_ns(&cost.price_as(&work, Execution::Eager, row.tokens, 0));
-        self.compiled_ns += count * period_ns(&cost.price_as(&work, Execution::CompiledEager, row.tokens, 0));
+        self.eager_ns += count * period_ns(&cost.price_as(&work, Execution::Eager, Rows(row.tokens), Requests(0)));
+        self.compiled_ns +=
+            count * period_ns(&cost.price_as(&work, Execution::CompiledEager, Rows(row.tokens), Requests(0)));
         self.dispatched_ns += count * dispatched_ns;
         self.best_ns += count * dispatched_ns.min(without_ns);
         if !dispatched.outside.is_empty() {

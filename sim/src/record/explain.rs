@@ -1,6 +1,7 @@
 //! One step explained.
 
 use calibrate::profile::Overlap;
+use kernels::units::{Requests, Rows};
 use reports::{Alternative, Choice, Name, RuleCheck, StepShapeReport};
 
 use super::step::{artifact, cost_terms, descriptor, mode, prefills};
@@ -95,7 +96,7 @@ pub fn alternatives(
     };
     let eager = |execution: Execution| {
         let price = pricing.map(|(cost, asynchronous)| Priced {
-            cost: cost.price_as(&step.work, execution, step.shape.tokens, 0),
+            cost: cost.price_as(&step.work, execution, Rows(step.shape.tokens), Requests(0)),
             overlap: cost.overlap,
             asynchronous,
         });
