@@ -1,4 +1,4 @@
-//! Counted quantities: newtypes, so that rows, tokens and requests cannot be swapped in a call.
+//! Counted quantities: newtypes, so that rows and requests cannot be swapped in a call, and memory sizes.
 
 use std::fmt;
 use std::str::FromStr;
