@@ -6,7 +6,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
-use super::output::Logs;
+use super::logs::Logs;
 use super::spool::{Extent, SpoolWriter};
 use crate::metrics::{Metrics, Summary};
 use crate::record::{RequestLogger, StepLogger};

@@ -1,6 +1,7 @@
 //! `sim run`: candidates on the same traffic, side by side.
 
 mod jobs;
+mod logs;
 mod output;
 mod spool;
 

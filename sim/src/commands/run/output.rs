@@ -8,6 +8,7 @@ use reports::{AtomicFile, OutputError, RunReport};
 
 use super::super::failure::Failure;
 use super::jobs::JobResult;
+use super::logs::Logs;
 use super::spool::{Extent, Spool};
 
 /// A folder that can be written. Folders made for it go away again unless something is written there.
@@ -16,28 +17,6 @@ pub(super) struct OutputFolder {
     path: PathBuf,
     logs: Logs,
     _made: MadeFolders,
-}
-
-/// The logs of all runs until the last has finished.
-#[derive(Debug)]
-pub(super) struct Logs {
-    folder: PathBuf,
-    /// Rows of requests.csv.
-    pub(super) requests: Spool,
-    /// Lines of steps.jsonl, if steps are logged.
-    pub(super) steps: Option<Spool>,
-}
-
-impl Logs {
-    fn create(folder: &Path, steps: bool) -> Result<Self, Failure> {
-        let spool = || Spool::create(folder).map_err(|error| OutputError::Create { path: folder.to_owned(), error });
-        Ok(Self { folder: folder.to_owned(), requests: spool()?, steps: steps.then(spool).transpose()? })
-    }
-
-    /// The failure of a log that could not be written.
-    pub(super) fn unwritable(&self, error: io::Error) -> Failure {
-        OutputError::Write { path: self.folder.clone(), error }.into()
-    }
 }
 
 /// Takes folders away again unless something was written there.
