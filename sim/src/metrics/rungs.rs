@@ -61,7 +61,8 @@ pub struct RungStats {
     pub relaxed_steps: u64,
     /// Steps in which replay cost more than the eager kind would have.
     pub losing_steps: u64,
-    /// The same if the dense table is read as stairs instead of lines between its measured sizes.
+    /// Of those, steps in which it also would if the dense table were read as stairs instead of lines between its
+    /// measured sizes; where the table falls, stairs lie below lines and would add others.
     pub losing_steps_on_stairs: u64,
     /// Steps without a graph by what their launch could cost; none where that is no planning figure.
     pub held_up: HeldUp,
@@ -112,7 +113,7 @@ impl<'a> RungRecorder<'a> {
         }
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         stats.losing_steps += u64::from(saved_ns < 0);
-        stats.losing_steps_on_stairs += u64::from(eager.on_stairs < replay);
+        stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < replay);
         let tally = self.tally(step);
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);
