@@ -7,9 +7,9 @@ use crate::metrics::{HeldUp, RungStats};
 /// Steps that the host would hold up at the high end of the planning range are of note above this share.
 const SHARE_OF_NOTE: f64 = 0.01;
 
-/// Where the host could hold steps without a graph up inside the planning range of their launch cost: that the answer
-/// rests on it. The candidate's own steps without a graph are set against all of its steps, since they move its latency;
-/// its graph steps, run without their graphs, against each other, since they move what the graphs save.
+/// Where the host could hold up steps without a graph inside the planning range of their launch cost: that the answer
+/// rests on it. The candidate's own steps without a graph are set against all of its steps, since they move its
+/// latency; its graph steps, run without their graphs, against each other, since they move what the graphs save.
 pub(super) fn rests_on_declared(launch: Option<&PlannedLaunch>, rungs: &RungStats) -> Option<String> {
     let launch = launch?;
     let (own, saved) = (&rungs.held_up, &rungs.held_up_without_graph);
