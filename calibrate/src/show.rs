@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::profile::{Attention, Curve, Kind, Overlap, Profile, Provenance, Surface};
+use crate::profile::{Attention, Curve, Kind, Overlap, PlanningRange, Profile, Provenance, Surface};
 
 /// One line: name, device, model, and how many groups are of which origin.
 pub(crate) fn line(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
@@ -119,7 +119,12 @@ fn engine_figures(profile: &Profile, table: &str) -> Vec<String> {
         }
         "engine.dispatch" => {
             let dispatch = &engine.dispatch.figures;
-            vec![format!("{} us per eager, {} us per compiled operation", dispatch.eager_us, dispatch.compiled_us)]
+            let planned = |range: Option<PlanningRange>| {
+                range.map_or_else(String::new, |range| format!(" ({} to {})", range.low, range.high))
+            };
+            let (eager, compiled) = (planned(dispatch.eager_us_range), planned(dispatch.compiled_us_range));
+            let (eager_us, compiled_us) = (dispatch.eager_us, dispatch.compiled_us);
+            vec![format!("{eager_us} us{eager} per eager, {compiled_us} us{compiled} per compiled operation")]
         }
         "engine.host" => {
             let host = &engine.host.figures;

@@ -385,7 +385,7 @@ def planning_engine(layers=32):
                      source="operations counted per layer (11 eager, 10 compiled) and 4 outside the layers"),
         ),
         dispatch=(
-            dict(eager_us=30, compiled_us=10),
+            dict(eager_us=30, eager_us_range=[7, 56], compiled_us=10, compiled_us_range=[2, 20]),
             declared("7 to 56 us per eager operation and 2 to 20 us per compiled one, by host CPU and framework",
                      source="planning figure from public reports: eager steps come to 24 us (8B, H100), 26 us (8B, SGLang),"
                             " 35 and 36 us (GPT-2, H200, vLLM and SGLang) and 47 us (0.5B, L40) per operation with its"

@@ -29,6 +29,12 @@ impl SimDuration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
+    /// Rounds microseconds to the nearest nanosecond; negative and NaN become zero.
+    #[must_use]
+    pub fn from_us(us: f64) -> Self {
+        Self((us * 1e3).round() as u64)
+    }
+
     /// Rounds seconds to the nearest nanosecond; negative and NaN become zero.
     #[must_use]
     pub fn from_s(s: f64) -> Self {

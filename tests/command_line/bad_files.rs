@@ -174,9 +174,8 @@ fn bad_rows_are_skipped_on_request_and_counted() {
     let skipped = run_trace("bad_rows = \"skip\"", ROWS, &["--format", "json"]);
     insta::assert_snapshot!(skipped.stderr, @"
     warning[fewer_requests]: 20 requests were asked for, the trace gives 2
-    warning[replay_loses]: engine default: replay cost more than running without a graph in 2 steps (50.0 % of
-      graph steps), in 2 of them (100.0 %) also if the profile's table is read as stairs instead of lines between
-      its measured sizes; over all graph steps it saved -12.7 ms
+    warning[replay_loses]: engine default: by the profile's figures replay cost more than running without a graph
+      in 2 steps (50.0 % of graph steps), and all graph steps together saved -12.7 ms
     warning[trace_rows_skipped]: 3 rows of the trace were skipped as bad, the first one in line 3
     ");
     let report: serde_json::Value = serde_json::from_str(&skipped.done()).expect("JSON");
@@ -192,9 +191,8 @@ fn a_trace_that_ends_early_says_so() {
     assert_eq!(answer.code, Some(0));
     insta::assert_snapshot!(answer.stderr, @"
     warning[fewer_requests]: 4 requests were asked for, the trace gives 2
-    warning[replay_loses]: engine default: replay cost more than running without a graph in 2 steps (50.0 % of
-      graph steps), in 2 of them (100.0 %) also if the profile's table is read as stairs instead of lines between
-      its measured sizes; over all graph steps it saved -12.7 ms
+    warning[replay_loses]: engine default: by the profile's figures replay cost more than running without a graph
+      in 2 steps (50.0 % of graph steps), and all graph steps together saved -12.7 ms
     ");
     assert!(!run_trace("", rows, &["--requests", "2"]).stderr.contains("fewer_requests"));
 }
@@ -224,9 +222,8 @@ fn requests_beyond_the_model_are_refused_and_counted_not_fatal() {
     let answer = run_trace("", rows, &["--format", "json"]);
     insta::assert_snapshot!(answer.stderr, @"
     warning[fewer_requests]: 20 requests were asked for, the trace gives 2
-    warning[replay_loses]: engine default: replay cost more than running without a graph in 1 step (50.0 % of
-      graph steps), in 1 of them (100.0 %) also if the profile's table is read as stairs instead of lines between
-      its measured sizes; over all graph steps it saved -6.3 ms
+    warning[replay_loses]: engine default: by the profile's figures replay cost more than running without a graph
+      in 1 step (50.0 % of graph steps), and all graph steps together saved -6.3 ms
     warning[requests_refused]: engine default: 1 request was refused: a prompt as long as max_model_len = 4096
       leaves no room for a token
     ");

@@ -64,7 +64,13 @@ impl Case {
 
 /// Random scenarios of every kind that the event loop knows.
 pub(crate) fn cases() -> impl Strategy<Value = Case> {
-    let profile = select(vec!["textbook", "textbook-weight-bound", "a100-llama-3-8b", "rtx4090-llama-3.1-8b"]);
+    let profile = select(vec![
+        "textbook",
+        "textbook-weight-bound",
+        "a100-llama-3-8b",
+        "h200-llama-3.1-8b",
+        "rtx4090-llama-3.1-8b",
+    ]);
     let overlap = select(vec![Overlap::Pipelined, Overlap::Additive]);
     (server(), traffic(), vec(candidate(), 1..4), ending(), profile, overlap).prop_map(
         |(server, traffic, candidates, ending, profile, overlap)| {

@@ -9,7 +9,7 @@ use sim::engine::shape::RuntimeMode;
 use sim::observe::Event;
 use sim::scenario::WarmUp;
 use sim::server::Setup;
-use sim::time::SimTime;
+use sim::time::{SimDuration, SimTime};
 
 use crate::house::{Law, Outcome, Watched, for_all, require};
 
@@ -36,6 +36,9 @@ struct Kept {
     /// Per mode and size: steps, exact steps, real rows, padded rows, nanoseconds saved.
     rungs: BTreeMap<(String, u64), [i64; 5]>,
     fallbacks: BTreeMap<String, u64>,
+    /// Steps without a graph, and graph steps as if they ran without one: all of them, and those that launches at the
+    /// low end of their planning range, as declared, and at its high end hold up.
+    held_up: [[u64; 4]; 2],
 }
 
 impl<'a> Count<'a> {
@@ -62,6 +65,10 @@ impl<'a> Count<'a> {
         })?;
         report.is("cold_start.steps", self.all_steps - kept.steps)?;
         require(self.all_steps == outcome.end.steps, || format!("{} steps, {:?}", self.all_steps, outcome.end))?;
+        let rungs = &outcome.summary.rungs;
+        let held_up = [rungs.held_up, rungs.held_up_without_graph]
+            .map(|held| [held.steps, held.at_low, held.as_declared, held.at_high]);
+        require(held_up == kept.held_up, || format!("held up: {held_up:?}, counted {:?}", kept.held_up))?;
         self.check_rungs(&report)?;
         self.check_artifacts(&report)?;
         let per_step = |total: u64| (kept.steps > 0).then(|| total as f64 / kept.steps as f64);
@@ -132,6 +139,19 @@ impl<'a> Count<'a> {
     }
 }
 
+impl Kept {
+    /// Counts the launches of a step's eager kind that make the step longer than no launches at all would.
+    fn count_held_up(&mut self, graph: bool, eager: &StepCost, cost: &CostModel, asynchronous: bool) {
+        let Some(planned) = &cost.planned_launch else { return };
+        let period = |launch_ns| period_ns(cost.overlap, asynchronous, &StepCost { launch_ns, ..*eager });
+        let holds_up = |launch: SimDuration| u64::from(period(launch.0) > period(0));
+        let counts = [1, holds_up(planned.low), holds_up(planned.declared), holds_up(planned.high)];
+        for (sum, count) in self.held_up[usize::from(graph)].iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+}
+
 impl Law for Count<'_> {
     fn see(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
@@ -151,13 +171,14 @@ impl Law for Count<'_> {
                 kept.device_ns += step.cost.device().0;
                 kept.host_ns += step.cost.host().0;
                 kept.relaxed += u64::from(step.dispatch.relaxed);
+                let eager = self.cost.price_eager(&step.work);
+                kept.count_held_up(step.dispatch.cause.is_none(), &eager, self.cost, self.asynchronous);
                 if let Some(cause) = step.dispatch.cause {
                     *kept.fallbacks.entry(cause.to_string()).or_default() += 1;
                     return Ok(());
                 }
                 let key = &step.dispatch.descriptor;
                 require(key.mode != RuntimeMode::None, || format!("step {}: a graph of mode NONE", step.step))?;
-                let eager = self.cost.price_eager(&step.work);
                 let saved = period_ns(self.cost.overlap, self.asynchronous, &eager)
                     - period_ns(self.cost.overlap, self.asynchronous, &step.cost);
                 let tally = kept.rungs.entry((key.mode.to_string(), key.tokens.into())).or_default();
@@ -232,7 +253,14 @@ pub(crate) fn close(found: Option<f64>, expected: Option<f64>) -> Result<(), Str
 /// the totals are those of a count of the steps.
 #[test]
 fn law_10_parts_add_up_to_the_totals() {
-    let needed = ["graph steps", "fallbacks", "relaxed steps", "steps before a cut"];
+    let needed = [
+        "graph steps",
+        "fallbacks",
+        "relaxed steps",
+        "steps before a cut",
+        "steps held up at the high end only",
+        "graph steps held up without",
+    ];
     for_all("law 10", 192, &needed, |case, seen| {
         let house = case.open()?;
         for (candidate, setup) in house.setups.iter().enumerate() {
@@ -243,6 +271,9 @@ fn law_10_parts_add_up_to_the_totals() {
             seen.add("graph steps", outcome.summary.rungs.total().steps);
             seen.add("fallbacks", outcome.summary.rungs.fallback_steps());
             seen.add("relaxed steps", outcome.summary.rungs.relaxed_steps);
+            let rungs = &outcome.summary.rungs;
+            seen.add("steps held up at the high end only", rungs.held_up.at_high - rungs.held_up.as_declared);
+            seen.add("graph steps held up without", rungs.held_up_without_graph.at_high);
             seen.add("steps before a cut", outcome.summary.steps_before_cut.steps);
         }
         Ok(())

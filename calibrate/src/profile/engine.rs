@@ -39,8 +39,21 @@ pub struct Ops {
 pub struct DispatchCost {
     /// Per operation when compilation is off.
     pub eager_us: f64,
+    /// Where `eager_us` may lie; declared figures only.
+    pub eager_us_range: Option<PlanningRange>,
     /// Per operation of the compiled model.
     pub compiled_us: f64,
+    /// Where `compiled_us` may lie; declared figures only.
+    pub compiled_us_range: Option<PlanningRange>,
+}
+
+/// The range in which a declared figure is plausible, in the figure's unit: `low < high`, the figure not outside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlanningRange {
+    /// The low end.
+    pub low: f64,
+    /// The high end.
+    pub high: f64,
 }
 
 /// Host cost of a step outside its launches.

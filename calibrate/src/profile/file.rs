@@ -10,6 +10,8 @@ use super::{Kind, Overlap};
 pub(super) type Number = Spanned<f64>;
 pub(super) type Count = Spanned<i64>;
 pub(super) type Text = Spanned<String>;
+/// The low and the high end of a range.
+pub(super) type Ends = Spanned<Vec<Number>>;
 
 /// The version key alone, read before everything else.
 #[derive(Deserialize)]
@@ -128,7 +130,12 @@ group_file!(AttentionFile {
     mixed: Option<MixedFile>,
 });
 group_file!(OpsFile { eager: Count, compiled: Count, graph_nodes: Count, attention_launches: Count });
-group_file!(DispatchFile { eager_us: Number, compiled_us: Number });
+group_file!(DispatchFile {
+    eager_us: Number,
+    eager_us_range: Option<Ends>,
+    compiled_us: Number,
+    compiled_us_range: Option<Ends>,
+});
 group_file!(HostFile { step_overhead_us: Number, per_request_us: Number, padding_bookkeeping_us: Number });
 group_file!(ActivationFile { base_bytes: Count, bytes_per_row: Count });
 group_file!(StartupFile { compile_cold_s: Number, compile_warm_s: Number, warmup_s: Number, other_s: Number });

@@ -29,7 +29,7 @@ mod write;
 
 pub use attention::{Attention, Grid, Mixed, Surface};
 pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
-pub use engine::{Activation, DispatchCost, Engine, Host, Ops, Startup};
+pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Startup};
 pub use error::{Fault, ProfileError};
 pub use identity::{Expected, Identity};
 pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};

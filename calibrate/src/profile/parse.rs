@@ -7,12 +7,13 @@ use toml::Spanned;
 use super::curve::{Axis, Curve, Line, Table};
 use super::error::Origin;
 use super::file::{
-    AttentionFile, ConstantFile, Count, DenseFile, EngineFile, HeadFile, IdentityFile, LineFile, MachineFile,
-    MixedFile, ModelFile, Number, ProfileFile, ProvenanceFile, SchemaFile, Text,
+    AttentionFile, ConstantFile, Count, DenseFile, DispatchFile, Ends, EngineFile, HeadFile, IdentityFile, LineFile,
+    MachineFile, MixedFile, ModelFile, Number, ProfileFile, ProvenanceFile, SchemaFile, Text,
 };
 use super::{
     Activation, Attention, Bandwidth, Capture, DispatchCost, Engine, Grid, Group, Host, Identity, Kind, Launch,
-    Machine, Memory, Mixed, Ops, Pool, Profile, ProfileError, Provenance, Replay, SCHEMA, Startup, Surface, Update,
+    Machine, Memory, Mixed, Ops, PlanningRange, Pool, Profile, ProfileError, Provenance, Replay, SCHEMA, Startup,
+    Surface, Update,
 };
 
 type Parsed<T> = Result<T, ProfileError>;
@@ -167,6 +168,41 @@ impl Origin<'_> {
             valid: optional("valid", &file.valid)?,
             range: optional("range", &file.range)?,
         })
+    }
+}
+
+/// Planning ranges.
+impl Origin<'_> {
+    /// The range of the figure `name`, which is `figure_us` microseconds, under the key `name` with `_range` behind it.
+    fn planning_range(
+        self,
+        (table, name): (&str, &str),
+        ends: &Ends,
+        figure_us: f64,
+        provenance: Option<&ProvenanceFile>,
+    ) -> Parsed<PlanningRange> {
+        let key = format!("{table}.{name}_range");
+        let refuse = |problem: String, help: &str| Err(self.fault(&*key, ends.span(), problem, help));
+        if let Some(ProvenanceFile { kind, .. }) = provenance
+            && *kind != Kind::Declared
+        {
+            let problem = format!("a planning range of {kind} figures: only declared figures have one");
+            return refuse(problem, "remove the range");
+        }
+        let [low, high] = &ends.get_ref()[..] else {
+            let problem = format!("{} values: expected the low and the high end", ends.get_ref().len());
+            return refuse(problem, "write [low, high]");
+        };
+        let low = self.number(&format!("{key}[0]"), low, MICROSECONDS.or_zero())?;
+        let high = self.number(&format!("{key}[1]"), high, MICROSECONDS)?;
+        if high <= low {
+            return refuse(format!("[{low}, {high}]: the high end must lie above the low one"), "write [low, high]");
+        }
+        if figure_us < low || figure_us > high {
+            let problem = format!("[{low}, {high}]: expected a range that holds {name} = {figure_us}");
+            return refuse(problem, "widen the range, or correct the figure");
+        }
+        Ok(PlanningRange { low, high })
     }
 }
 
@@ -411,6 +447,23 @@ impl Origin<'_> {
         })
     }
 
+    fn dispatch(self, file: &DispatchFile) -> Parsed<Group<DispatchCost>> {
+        const TABLE: &str = "engine.dispatch";
+        let provenance = file.provenance.as_ref();
+        let eager_us = self.number(&format!("{TABLE}.eager_us"), &file.eager_us, MICROSECONDS.or_zero())?;
+        let compiled_us = self.number(&format!("{TABLE}.compiled_us"), &file.compiled_us, MICROSECONDS.or_zero())?;
+        let range = |name: &str, ends: Option<&Ends>, figure_us| {
+            ends.map(|ends| self.planning_range((TABLE, name), ends, figure_us, provenance)).transpose()
+        };
+        let figures = DispatchCost {
+            eager_us,
+            eager_us_range: range("eager_us", file.eager_us_range.as_ref(), eager_us)?,
+            compiled_us,
+            compiled_us_range: range("compiled_us", file.compiled_us_range.as_ref(), compiled_us)?,
+        };
+        self.group(TABLE, figures, provenance)
+    }
+
     fn engine(self, file: &EngineFile) -> Parsed<Engine> {
         let number =
             |key: &str, value: &Number, rule: Rule| self.number(&format!("engine.{key}"), value, rule.or_zero());
@@ -423,10 +476,6 @@ impl Origin<'_> {
             compiled: count("ops.compiled", &file.ops.compiled, COUNT)?,
             graph_nodes: count("ops.graph_nodes", &file.ops.graph_nodes, COUNT)?,
             attention_launches: count("ops.attention_launches", &file.ops.attention_launches, COUNT.or_zero())?,
-        };
-        let dispatch = DispatchCost {
-            eager_us: number("dispatch.eager_us", &file.dispatch.eager_us, MICROSECONDS)?,
-            compiled_us: number("dispatch.compiled_us", &file.dispatch.compiled_us, MICROSECONDS)?,
         };
         let host = Host {
             step_overhead_us: number("host.step_overhead_us", &file.host.step_overhead_us, MICROSECONDS)?,
@@ -450,7 +499,7 @@ impl Origin<'_> {
         Ok(Engine {
             attention: self.attention("engine.attention", file.attention.as_ref())?,
             ops: self.group("engine.ops", ops, file.ops.provenance.as_ref())?,
-            dispatch: self.group("engine.dispatch", dispatch, file.dispatch.provenance.as_ref())?,
+            dispatch: self.dispatch(&file.dispatch)?,
             host: self.group("engine.host", host, file.host.provenance.as_ref())?,
             activation: self.group("engine.activation", activation, file.activation.provenance.as_ref())?,
             startup: self.group("engine.startup", startup, file.startup.provenance.as_ref())?,
@@ -635,6 +684,65 @@ mod tests {
             message(GOOD, "name = \"textbook\"", "name = \" \""),
             "mine.toml:3:8: name: empty: expected some text"
         );
+    }
+
+    #[test]
+    fn planning_ranges_hold_their_declared_figure() {
+        const RANGE: &str = "compiled_us_range = [2, 20]";
+        let range = |written: &str| refused(TABLES, RANGE, &format!("compiled_us_range = {written}"));
+        let place = {
+            let line = TABLES.lines().position(|line| line == RANGE).unwrap() + 1;
+            move |column: usize, index: &str| {
+                format!("mine.toml:{line}:{column}: engine.dispatch.compiled_us_range{index}")
+            }
+        };
+        for (written, problem, help) in [
+            ("[2]", "1 values: expected the low and the high end", "write [low, high]"),
+            ("[2, 10, 20]", "3 values: expected the low and the high end", "write [low, high]"),
+            ("[20, 2]", "[20, 2]: the high end must lie above the low one", "write [low, high]"),
+            ("[10, 10]", "[10, 10]: the high end must lie above the low one", "write [low, high]"),
+            (
+                "[11, 20]",
+                "[11, 20]: expected a range that holds compiled_us = 10",
+                "widen the range, or correct the figure",
+            ),
+            (
+                "[2, 9.5]",
+                "[2, 9.5]: expected a range that holds compiled_us = 10",
+                "widen the range, or correct the figure",
+            ),
+        ] {
+            assert_eq!(range(written), (format!("{}: {problem}", place(21, "")), help.to_owned()));
+        }
+        let expected = "expected microseconds, zero or more and at most 1000000000";
+        assert_eq!(range("[-1, 20]").0, format!("{}: -1: {expected}", place(22, "[0]")));
+        assert_eq!(range("[nan, 20]").0, format!("{}: NaN: {expected}", place(22, "[0]")));
+        assert_eq!(
+            range("[2, inf]").0,
+            format!("{}: inf: expected microseconds, more than zero and at most 1000000000", place(25, "[1]"))
+        );
+        for edge in ["[10, 20]", "[0, 10]"] {
+            Profile::from_toml(&TABLES.replace(RANGE, &format!("compiled_us_range = {edge}")), "mine.toml").unwrap();
+        }
+    }
+
+    #[test]
+    fn only_declared_figures_have_a_planning_range() {
+        const DECLARED: &str = "[engine.dispatch.provenance]\nkind = \"declared\"";
+        assert_eq!(
+            refused(TABLES, DECLARED, "[engine.dispatch.provenance]\nkind = \"measured\""),
+            (
+                format!(
+                    "mine.toml:{}:18: engine.dispatch.eager_us_range: a planning range of measured figures: only declared \
+                     figures have one",
+                    TABLES.lines().position(|line| line.starts_with("eager_us_range")).unwrap() + 1
+                ),
+                "remove the range".to_owned()
+            )
+        );
+        for line in ["eager_us_range = [7, 56]\n", "compiled_us_range = [2, 20]\n"] {
+            assert!(Profile::from_toml(&TABLES.replacen(line, "", 1), "mine.toml").is_ok(), "each is optional");
+        }
     }
 
     #[test]

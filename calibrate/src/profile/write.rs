@@ -3,7 +3,10 @@
 use std::fmt::{Display, Write};
 
 use super::curve::{Curve, Line, Table};
-use super::{Attention, Engine, Grid, Group, Identity, Machine, Mixed, Overlap, Profile, Provenance, SCHEMA, Surface};
+use super::{
+    Attention, Engine, Grid, Group, Identity, Machine, Mixed, Overlap, PlanningRange, Profile, Provenance, SCHEMA,
+    Surface,
+};
 
 /// Values on one line of a long array.
 const PER_LINE: usize = 12;
@@ -61,6 +64,12 @@ impl Text {
             writeln!(self.0, "  {},", join(row)).expect("writing to a string");
         }
         self.0.push_str("]\n");
+    }
+
+    fn range(&mut self, key: &str, range: Option<PlanningRange>) {
+        if let Some(PlanningRange { low, high }) = range {
+            self.array(key, &[low, high], PER_LINE);
+        }
     }
 
     fn provenance(&mut self, table: &str, provenance: &Provenance) {
@@ -204,7 +213,9 @@ impl Text {
         });
         self.group("engine.dispatch", &engine.dispatch, |text, dispatch| {
             text.value("eager_us", dispatch.eager_us);
+            text.range("eager_us_range", dispatch.eager_us_range);
             text.value("compiled_us", dispatch.compiled_us);
+            text.range("compiled_us_range", dispatch.compiled_us_range);
         });
         self.group("engine.host", &engine.host, |text, host| {
             text.value("step_overhead_us", host.step_overhead_us);
@@ -252,6 +263,18 @@ mod tests {
             prop_assert_eq!(&back, &profile);
             prop_assert_eq!(back.to_toml(), text);
         }
+    }
+
+    #[test]
+    fn planning_ranges_stand_below_their_figures() {
+        let mut profile = Profile::builtin("textbook").unwrap();
+        let dispatch = &mut profile.engine.dispatch.figures;
+        dispatch.compiled_us = 10.0;
+        dispatch.compiled_us_range = Some(PlanningRange { low: 2.5, high: 20.0 });
+        let text = profile.to_toml();
+        assert!(text.contains("\neager_us = 0\ncompiled_us = 10\ncompiled_us_range = [2.5, 20]\n\n"), "{text}");
+        let back = Profile::from_toml(&text, "memory").unwrap();
+        assert_eq!((&back, back.to_toml()), (&profile, text));
     }
 
     #[test]

@@ -9,8 +9,10 @@
 
 pub mod memory;
 pub mod model;
+pub mod planned_launch;
 pub mod startup;
 pub mod step;
 
 pub use model::{CostModel, EagerPeriod, EngineSide};
+pub use planned_launch::PlannedLaunch;
 pub use step::{CostGroup, CostGroups, Execution, StepCost, StepWork};

@@ -4,6 +4,7 @@ use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
 
 use kernels::units::{Requests, Rows};
 
+use super::planned_launch::PlannedLaunch;
 use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
 use crate::engine::shape::{Dispatch, RuntimeMode};
 use crate::engine::vllm::options::VllmOptions;
@@ -55,6 +56,8 @@ pub struct EagerPeriod {
     pub on_line: SimDuration,
     /// Stairs: every size costs as much as the next measured one.
     pub on_stairs: SimDuration,
+    /// Launch time beyond which the host would hold that step up, by the first reading.
+    pub launch_slack: SimDuration,
 }
 
 /// Prices steps in nanoseconds.
@@ -75,6 +78,8 @@ pub struct CostModel {
     derived: CostGroups,
     /// How host and device time combine.
     pub overlap: Overlap,
+    /// The launch of a step without a graph, where it is a planning figure whose range could hold steps up.
+    pub planned_launch: Option<PlannedLaunch>,
 }
 
 impl CostModel {
@@ -109,6 +114,7 @@ impl CostModel {
             eager: side.eager,
             derived: derived_groups(profile),
             overlap: profile.overlap,
+            planned_launch: PlannedLaunch::of(profile, side.eager),
         }
     }
 
@@ -158,6 +164,7 @@ impl CostModel {
         EagerPeriod {
             on_line: without_graph.period(self.overlap, asynchronous),
             on_stairs: on_stairs.period(self.overlap, asynchronous),
+            launch_slack: without_graph.launch_slack(asynchronous),
         }
     }
 
@@ -296,7 +303,7 @@ impl Rounded {
 
 /// Microseconds to the nearest nanosecond; a value below zero (a line read far to the left of its range) is zero.
 fn nanoseconds(us: f64) -> u64 {
-    (us * 1e3).round() as u64
+    SimDuration::from_us(us).0
 }
 
 #[cfg(test)]
@@ -365,10 +372,10 @@ mod tests {
             let work = decode(9, 1000);
             for dispatched in [dispatch(RuntimeMode::Full, 16, Some(16)), dispatch(RuntimeMode::Piecewise, 24, None)] {
                 let price = cost.price(&work, &dispatched);
-                assert_eq!(
-                    cost.eager_period(&work, &dispatched, &price, asynchronous).on_line,
-                    cost.price_eager(&work).period(cost.overlap, asynchronous)
-                );
+                let (eager, priced) =
+                    (cost.eager_period(&work, &dispatched, &price, asynchronous), cost.price_eager(&work));
+                assert_eq!(eager.on_line, priced.period(cost.overlap, asynchronous));
+                assert_eq!(eager.launch_slack, priced.launch_slack(asynchronous));
             }
         }
     }
@@ -400,6 +407,16 @@ mod tests {
             launch_us(Execution::Piecewise),
             33.0 * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * (launch + dispatch.compiled_us),
         );
+    }
+
+    #[test]
+    fn the_planned_launch_is_the_one_that_is_priced() {
+        for eager in [Execution::Eager, Execution::CompiledEager] {
+            let cost = model("h200-llama-3.1-8b", eager);
+            let planned = cost.planned_launch.expect("declared with a range");
+            assert_eq!(planned.declared, cost.price_eager(&decode(1, 100)).launch());
+        }
+        assert_eq!(model("textbook", Execution::Eager).planned_launch, None);
     }
 
     #[test]

@@ -242,4 +242,36 @@ impl StepCost {
             (Overlap::Pipelined, false) => self.preparation() + self.device().max(self.launch()),
         }
     }
+
+    /// The launch time beyond which [`Self::period`] grows under [`Overlap::Pipelined`]: the device time, less the
+    /// preparation where asynchronous scheduling hides that behind the device too. Zero where nothing is left.
+    #[must_use]
+    pub fn launch_slack(&self, asynchronous: bool) -> SimDuration {
+        if asynchronous { self.device() - self.preparation() } else { self.device() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_grows_as_soon_as_launches_exceed_their_slack() {
+        let step = |device_ns, launch_ns| StepCost {
+            dense_ns: device_ns,
+            step_overhead_ns: 800,
+            request_overhead_ns: 4,
+            launch_ns,
+            ..StepCost::default()
+        };
+        for (device_ns, asynchronous, slack_ns) in
+            [(5101, true, 4297), (5101, false, 5101), (804, true, 0), (700, true, 0), (700, false, 700)]
+        {
+            let slack = step(device_ns, 0).launch_slack(asynchronous);
+            assert_eq!(slack.0, slack_ns);
+            let period = |launch_ns| step(device_ns, launch_ns).period(Overlap::Pipelined, asynchronous);
+            assert_eq!(period(slack_ns), period(0));
+            assert!(period(slack_ns + 1) > period(0));
+        }
+    }
 }

@@ -6,6 +6,7 @@
 pub mod attainment;
 pub mod cut;
 pub mod distribution;
+pub mod held_up;
 pub mod latency;
 pub mod rungs;
 pub mod steps;
@@ -15,6 +16,7 @@ use std::io;
 pub use attainment::Attainment;
 pub use cut::Cut;
 pub use distribution::{Distribution, Spread};
+pub use held_up::HeldUp;
 pub use latency::{Latency, LatencyRecorder};
 pub use rungs::{RungRecorder, RungStats};
 pub use steps::StepTotals;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::HeldUp;
 use crate::cost::CostModel;
 use crate::engine::shape::{Descriptor, FallbackCause};
 use crate::observe::StepScheduled;
-use crate::time::{SimDuration, SimTime};
+use crate::time::SimTime;
 
 /// What one captured graph did in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,18 +55,21 @@ pub struct RungStats {
     pub rungs: BTreeMap<Descriptor, RungTally>,
     /// Steps without a graph, by cause.
     pub fallbacks: BTreeMap<FallbackCause, u64>,
-    /// Device time of the fastest step without a graph.
-    pub fallback_device_min: Option<SimDuration>,
-    /// Launch time of the steps without a graph.
-    pub fallback_launch: SimDuration,
     /// When the first step without a graph was scheduled.
     pub first_fallback: Option<SimTime>,
     /// Steps that wanted a FULL graph and ran PIECEWISE.
     pub relaxed_steps: u64,
     /// Steps in which replay cost more than the eager kind would have.
     pub losing_steps: u64,
-    /// The same if the dense table is read as stairs instead of lines between its measured sizes.
+    /// Of those, steps in which it also would if the dense table were read as stairs instead of lines between its
+    /// measured sizes; where the table falls, stairs lie below lines and would add others.
     pub losing_steps_on_stairs: u64,
+    /// What all graph steps saved in nanoseconds, read on stairs.
+    pub saved_ns_on_stairs: i64,
+    /// Steps without a graph by what their launch could cost; none where that is no planning figure.
+    pub held_up: HeldUp,
+    /// Graph steps by what their launch without the graph could cost; none where that is no planning figure.
+    pub held_up_without_graph: HeldUp,
     /// Steps of decoding requests only.
     pub decode_steps: u64,
     /// Of those, steps above the largest captured size.
@@ -97,18 +101,22 @@ impl<'a> RungRecorder<'a> {
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += 1;
-            let device = step.cost.device();
-            stats.fallback_device_min = Some(stats.fallback_device_min.map_or(device, |least| least.min(device)));
-            stats.fallback_launch += step.cost.launch();
+            if let Some(launch) = &self.cost.planned_launch {
+                stats.held_up.add(step.cost.launch_slack(self.asynchronous), launch);
+            }
             stats.first_fallback.get_or_insert(step.span.scheduled);
             return;
         }
         let eager = self.cost.eager_period(&step.work, &step.dispatch, &step.cost, self.asynchronous);
         let replay = step.cost.period(self.cost.overlap, self.asynchronous);
         let saved_ns = eager.on_line.0.cast_signed() - replay.0.cast_signed();
+        if let Some(launch) = &self.cost.planned_launch {
+            stats.held_up_without_graph.add(eager.launch_slack, launch);
+        }
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         stats.losing_steps += u64::from(saved_ns < 0);
-        stats.losing_steps_on_stairs += u64::from(eager.on_stairs < replay);
+        stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < replay);
+        stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - replay.0.cast_signed();
         let tally = self.tally(step);
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);

@@ -1,18 +1,14 @@
 //! Warnings about what a run showed.
 
-use calibrate::profile::{Kind, Overlap, Profile};
 use reports::Warning;
 
+use super::declared::rests_on_declared;
 use super::{count, percent, was};
-use crate::cost::Execution;
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
 use crate::scenario::Scenario;
 use crate::server::{RunEnd, Setup};
 use crate::traffic::{Arrivals, SkippedRows, Traffic, TrafficKind};
-
-/// A candidate whose steps run without a graph at least this often is judged by what such steps cost.
-const FALLBACK_SHARE_OF_NOTE: f64 = 0.2;
 
 /// One candidate's run with one seed, and what it ran on.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +17,6 @@ pub struct FinishedRun<'a> {
     pub name: &'a str,
     /// The scenario.
     pub scenario: &'a Scenario,
-    /// The profile that priced it.
-    pub profile: &'a Profile,
     /// The candidate, ready.
     pub setup: &'a Setup,
     /// Its figures.
@@ -40,14 +34,15 @@ const QUEUE_SHARE_OF_NOTE: f64 = 0.05;
 /// What one candidate's run gives reason to warn about.
 #[must_use]
 pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
-    let FinishedRun { name, scenario, profile, setup, summary, end } = *run;
+    let FinishedRun { name, scenario, setup, summary, end } = *run;
     let about = |code: &str, message: String| Warning::about(name, code, message);
     [
         overloaded(scenario, summary).map(|message| about("overloaded", message)),
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
         relaxed(summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
-        rests_on_declared(profile, setup, summary).map(|message| about("eager_cost_declared", message)),
+        rests_on_declared(setup.cost.planned_launch.as_ref(), &summary.rungs)
+            .map(|message| about("eager_cost_declared", message)),
         outside(summary).map(|message| about("outside_range", message)),
         mixed_as_sum(summary).map(|message| about("mixed_attention_as_sum", message)),
         refused(setup, summary).map(|message| about("requests_refused", message)),
@@ -103,46 +98,27 @@ fn relaxed(summary: &Summary) -> Option<String> {
 /// Between two measured sizes the table is read on a straight line, where the truth is a stair somewhere: a loss that
 /// vanishes on stairs is not one to act on.
 fn losing(summary: &Summary) -> Option<String> {
-    let (losing, total) = (summary.rungs.losing_steps, summary.rungs.total());
-    let sure = summary.rungs.losing_steps_on_stairs;
+    let rungs = &summary.rungs;
+    let (losing, sure, total) = (rungs.losing_steps, rungs.losing_steps_on_stairs, rungs.total());
+    let ms = |ns: i64| ns as f64 / 1e6;
+    let on_stairs = (rungs.saved_ns_on_stairs != total.saved_ns).then(|| {
+        format!(
+            "; read as stairs instead of lines between its measured sizes, the profile's table leaves {sure} of these steps \
+             ({}) and {:.1} ms",
+            percent(sure, losing),
+            ms(rungs.saved_ns_on_stairs)
+        )
+    });
     (losing > 0).then(|| {
         format!(
-            "replay cost more than running without a graph in {} ({} of graph steps), in {sure} of them ({}) also if the \
-             profile's table is read as stairs instead of lines between its measured sizes; over all graph steps it saved \
-             {:.1} ms",
+            "by the profile's figures replay cost more than running without a graph in {} ({} of graph steps), and all \
+             graph steps together saved {:.1} ms{}",
             count(losing, "step"),
             percent(losing, total.steps),
-            percent(sure, losing),
-            total.saved_ns as f64 / 1e6
+            ms(total.saved_ns),
+            on_stairs.unwrap_or_default()
         )
     })
-}
-
-/// Where steps without a graph matter and their launch cost is a planning figure: what the answer rests on.
-fn rests_on_declared(profile: &Profile, setup: &Setup, summary: &Summary) -> Option<String> {
-    let rungs = &summary.rungs;
-    let provenance = &profile.engine.dispatch.provenance;
-    let often = rungs.fallback_rate().is_some_and(|share| share >= FALLBACK_SHARE_OF_NOTE);
-    if !often || provenance.kind != Kind::Declared || profile.overlap != Overlap::Pipelined {
-        return None;
-    }
-    let (ops, dispatch) = (&profile.engine.ops.figures, &profile.engine.dispatch.figures);
-    let (ops, per_op_us) = match setup.cost.eager() {
-        Execution::Eager => (ops.eager, dispatch.eager_us),
-        _ => (ops.compiled, dispatch.compiled_us),
-    };
-    let launch_ms = rungs.fallback_launch.as_ms() / rungs.fallback_steps() as f64;
-    let device_ms = rungs.fallback_device_min?.as_ms();
-    // With asynchronous scheduling the preparation shares the time that the device hides.
-    let host = &profile.engine.host.figures;
-    let prepared_ms = if setup.options.scheduler.async_scheduling { host.step_overhead_us / 1e3 } else { 0.0 };
-    let even_us = (device_ms - prepared_ms) * 1e3 / f64::from(ops) - profile.machine.launch.figures.launch_us;
-    Some(format!(
-        "steps without a graph launch for {launch_ms:.1} ms each, from a declared {per_op_us} us per operation (planning \
-         range: {}), while the device takes {device_ms:.1} ms for the fastest of them: above about {even_us:.0} us per \
-         operation the host would hold such steps up and this candidate would look worse; measure before acting on it",
-        provenance.range.as_deref().unwrap_or("none given")
-    ))
 }
 
 fn outside(summary: &Summary) -> Option<String> {

@@ -2,6 +2,7 @@
 
 mod after;
 mod before;
+mod declared;
 
 pub use after::{FinishedRun, after_run, fewer_requests};
 pub use before::{before_run, of_plan, of_step};

@@ -157,7 +157,6 @@ fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> V
         let run = FinishedRun {
             name: &inputs.scenario.candidates[candidate].name,
             scenario: &inputs.scenario,
-            profile: &inputs.profile,
             setup: &setups[candidate],
             summary: &result.summary,
             end: &result.end,
