@@ -1,4 +1,4 @@
-//! From the simulator's types to the records of [`reports`]: the only place that knows both.
+//! From the simulator's types to the records of [`reports`].
 
 mod candidate;
 mod context;
