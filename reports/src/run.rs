@@ -111,9 +111,9 @@ pub struct CandidateReport {
     pub mean_batch_rows: Figure,
     /// Steps without a prefill / all steps.
     pub decode_step_share: Figure,
-    /// Median rows of the steps without a prefill, rows.
+    /// Median rows of the steps without a prefill: the smallest number that half of them do not exceed, rows.
     pub median_decode_rows: Figure,
-    /// 99th percentile of the rows of the steps without a prefill, rows.
+    /// 99th percentile of the rows of the steps without a prefill, a number that occurred, rows.
     pub p99_decode_rows: Figure,
     /// Most rows of a step without a prefill, rows.
     pub max_decode_rows: Figure,

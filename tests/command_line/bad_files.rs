@@ -243,17 +243,23 @@ fn a_pool_larger_than_the_device_is_warned_of() {
     answer.done();
 }
 
-/// More traffic than the server serves: the queue at the end says so, and a closed loop has none.
+/// More traffic than the server serves: the queue at the end says so, whatever the warm-up leaves out; a closed loop has
+/// none.
 #[test]
 fn a_load_beyond_the_server_is_warned_of() {
-    let is_overloaded = |arrivals: &str| {
-        let text = scenario("", "")
+    let stderr = |arrivals: &str, rest: &str| {
+        let text = scenario("", rest)
             .replace("requests = 20", "requests = 400")
             .replace("[traffic.arrivals.poisson]\nrate = 5.0", arrivals);
         assert!(text.contains(arrivals) && text.contains("requests = 400"), "{text}");
-        sim_in(folder_with(&text).path(), &["run", "scenario.toml"]).stderr.contains("overloaded")
+        sim_in(folder_with(&text).path(), &["run", "scenario.toml"]).stderr
     };
-    assert!(is_overloaded("[traffic.arrivals.constant]\nrate = 5000.0"));
-    assert!(!is_overloaded("[traffic.arrivals.constant]\nrate = 1.0"));
-    assert!(!is_overloaded("[traffic.arrivals.closed_loop]\nconcurrency = 200"));
+    let constant = |rate: &str| format!("[traffic.arrivals.constant]\nrate = {rate}");
+    assert!(stderr(&constant("5000.0"), "").contains("overloaded"));
+    let all_at_once = stderr(&constant("1000000.0"), "[warm_up]\nrequests = 390\n");
+    assert!(all_at_once.contains("399 of 400 requests were waiting"), "{all_at_once}");
+    assert!(!stderr(&constant("1.0"), "").contains("overloaded"));
+    assert!(!stderr("[traffic.arrivals.closed_loop]\nconcurrency = 200", "").contains("overloaded"));
+    let too_late = stderr(&constant("100.0"), "[warm_up]\ntime = \"1000s\"\n");
+    assert!(too_late.contains("nothing_measured"), "{too_late}");
 }

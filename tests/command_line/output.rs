@@ -219,3 +219,14 @@ fn every_command_writes_every_format() {
         assert!(!rows.is_empty(), "{command:?}");
     }
 }
+
+/// A step log of an earlier run is not taken for one of this run.
+#[test]
+fn an_older_step_log_is_pointed_out() {
+    let folder = folder_with(&scenario("", ""));
+    let steps = ["run", "scenario.toml", "--out", "results", "--steps"];
+    assert!(!sim_in(folder.path(), &steps).stderr.contains("stale_steps"));
+    let answer = sim_in(folder.path(), &steps[..4]);
+    assert!(answer.stderr.contains("stale_steps"), "{}", answer.stderr);
+    answer.done();
+}

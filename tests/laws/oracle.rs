@@ -148,7 +148,7 @@ impl Files {
         let end_s = finished.iter().filter_map(|row| Some(row.arrival_s + row.e2el_ms? / 1e3)).fold(0.0, f64::max);
         let duration_s = (end_s - self.from_s).max(0.0);
         is("duration", report.duration_s, Some(duration_s))?;
-        let rate = |amount: f64| Some(if duration_s > 0.0 { amount / duration_s } else { 0.0 });
+        let rate = |amount: f64| (duration_s > 0.0).then(|| amount / duration_s);
         let tokens: u32 = finished.iter().map(|row| row.output_tokens).sum();
         is("completed", report.completed, Some(count))?;
         is("throughput", report.request_throughput, rate(count))?;

@@ -56,6 +56,8 @@ pub struct EagerPeriod {
     pub on_line: SimDuration,
     /// Stairs: every size costs as much as the next measured one.
     pub on_stairs: SimDuration,
+    /// The step with its graph, on stairs as well.
+    pub graph_on_stairs: SimDuration,
     /// Launch time beyond which the host would hold that step up, by the first reading.
     pub launch_slack: SimDuration,
 }
@@ -161,9 +163,11 @@ impl CostModel {
             ..*cost
         };
         let on_stairs = StepCost { dense_ns: rows.stairs_ns, ..without_graph };
+        let graph_on_stairs = StepCost { dense_ns: self.dense.at(dispatch.descriptor.tokens).stairs_ns, ..*cost };
         EagerPeriod {
             on_line: without_graph.period(self.overlap, asynchronous),
             on_stairs: on_stairs.period(self.overlap, asynchronous),
+            graph_on_stairs: graph_on_stairs.period(self.overlap, asynchronous),
             launch_slack: without_graph.launch_slack(asynchronous),
         }
     }
@@ -388,6 +392,16 @@ mod tests {
         let eager = cost.eager_period(&work, &dispatched, &price, true);
         assert!(eager.on_line < eager.on_stairs, "129 rows lie before the edge at 136 on the line only");
         assert_eq!(eager.on_stairs, price.period(cost.overlap, true), "and cost as much as the rung on stairs");
+    }
+
+    #[test]
+    fn a_rung_between_measured_sizes_is_read_on_stairs_too() {
+        let cost = model("a100-llama-3-8b", Execution::CompiledEager);
+        let (work, dispatched) = (decode(132, 1000), dispatch(RuntimeMode::Piecewise, 132, None));
+        let price = cost.price(&work, &dispatched);
+        let eager = cost.eager_period(&work, &dispatched, &price, true);
+        assert_eq!(eager.on_stairs, eager.graph_on_stairs, "an exact hit saves no rows by either reading");
+        assert!(eager.graph_on_stairs > price.period(cost.overlap, true));
     }
 
     #[test]

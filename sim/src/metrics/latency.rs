@@ -274,7 +274,7 @@ impl Latency {
     /// Finished requests that met every objective, per second; `None` without an objective.
     #[must_use]
     pub fn request_goodput(&self) -> Option<f64> {
-        (self.slo != Slo::default()).then(|| self.per_second(self.attainment.all))
+        (self.slo != Slo::default()).then(|| self.per_second(self.attainment.all)).flatten()
     }
 
     /// Requests sent per second; `None` if all were sent at once.
@@ -285,17 +285,18 @@ impl Latency {
 
     /// Finished requests per second.
     #[must_use]
-    pub fn request_throughput(&self) -> f64 {
+    pub fn request_throughput(&self) -> Option<f64> {
         self.per_second(self.completed)
     }
 
     /// Output tokens of finished requests per second.
     #[must_use]
-    pub fn output_throughput(&self) -> f64 {
+    pub fn output_throughput(&self) -> Option<f64> {
         self.per_second(self.output_tokens)
     }
 
-    fn per_second(&self, count: u64) -> f64 {
-        if self.duration_s > 0.0 { count as f64 / self.duration_s } else { 0.0 }
+    /// `None` over no time at all.
+    fn per_second(&self, count: u64) -> Option<f64> {
+        (self.duration_s > 0.0).then(|| count as f64 / self.duration_s)
     }
 }

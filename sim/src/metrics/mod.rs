@@ -32,7 +32,9 @@ pub struct Metrics<'a> {
     rungs: RungRecorder<'a>,
     steps: StepTotals,
     steps_before_cut: StepTotals,
-    /// Waiting requests as of the last schedule.
+    /// Requests that joined the queue, those before the cut included.
+    sent: u64,
+    /// Waiting requests as of the last schedule, and those that joined since.
     waiting: u32,
     waiting_at_last_sent: u32,
 }
@@ -48,7 +50,9 @@ pub struct Summary {
     pub steps: StepTotals,
     /// The steps that the warm-up cut leaves out.
     pub steps_before_cut: StepTotals,
-    /// Requests that were waiting when the last one was sent.
+    /// Requests that joined the queue, those before the cut included.
+    pub sent_in_all: u64,
+    /// Requests that were waiting when the last one was sent, itself included.
     pub waiting_at_last_sent: u32,
 }
 
@@ -62,6 +66,7 @@ impl<'a> Metrics<'a> {
             rungs: RungRecorder::new(cost, asynchronous),
             steps: StepTotals::default(),
             steps_before_cut: StepTotals::default(),
+            sent: 0,
             waiting: 0,
             waiting_at_last_sent: 0,
         }
@@ -75,6 +80,7 @@ impl<'a> Metrics<'a> {
             rungs: self.rungs.finish(),
             steps: self.steps,
             steps_before_cut: self.steps_before_cut,
+            sent_in_all: self.sent,
             waiting_at_last_sent: self.waiting_at_last_sent,
         }
     }
@@ -85,7 +91,11 @@ impl Observer for Metrics<'_> {
         self.latency.record(event);
         let cut = self.latency.cut();
         match event {
-            Event::RequestArrived { .. } => self.waiting_at_last_sent = self.waiting,
+            Event::RequestArrived { .. } => {
+                self.sent += 1;
+                self.waiting += 1;
+                self.waiting_at_last_sent = self.waiting;
+            }
             Event::StepScheduled(step) => self.waiting = step.waiting,
             _ => {}
         }

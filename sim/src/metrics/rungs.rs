@@ -115,8 +115,8 @@ impl<'a> RungRecorder<'a> {
         }
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         stats.losing_steps += u64::from(saved_ns < 0);
-        stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < replay);
-        stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - replay.0.cast_signed();
+        stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < eager.graph_on_stairs);
+        stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - eager.graph_on_stairs.0.cast_signed();
         let tally = self.tally(step);
         tally.steps += 1;
         tally.exact_steps += u64::from(padded_rows == 0);

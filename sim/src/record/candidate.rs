@@ -66,7 +66,7 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
     let mean_ms = |total: SimDuration| Figure::from(totals.ms_per_step(total));
     report.steps = totals.steps.into();
     report.mean_batch_rows = (totals.steps > 0).then(|| totals.real_rows as f64 / totals.steps as f64).into();
-    report.peak_waiting = totals.waiting_max.into();
+    report.peak_waiting = (totals.steps > 0).then_some(totals.waiting_max).into();
     report.mean_step_ms = mean_ms(totals.duration);
     report.host_ms_per_step = mean_ms(totals.host());
     report.device_idle_ms_per_step = mean_ms(totals.device_idle);

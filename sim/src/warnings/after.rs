@@ -6,7 +6,7 @@ use super::declared::rests_on_declared;
 use super::{count, percent, was};
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, WarmUp};
 use crate::server::{RunEnd, Setup};
 use crate::traffic::{Arrivals, SkippedRows, Traffic, TrafficKind};
 
@@ -25,10 +25,10 @@ pub struct FinishedRun<'a> {
     pub end: &'a RunEnd,
 }
 
-/// A queue is of note from this many requests on,
+/// A queue is of note from this many requests on, if it is a whole batch
 const QUEUE_OF_NOTE: u64 = 10;
 
-/// and from this share of all requests on.
+/// or this share of all requests.
 const QUEUE_SHARE_OF_NOTE: f64 = 0.05;
 
 /// What one candidate's run gives reason to warn about.
@@ -37,7 +37,8 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
     let FinishedRun { name, scenario, setup, summary, end } = *run;
     let about = |code: &str, message: String| Warning::about(name, code, message);
     [
-        overloaded(scenario, summary).map(|message| about("overloaded", message)),
+        overloaded(scenario, setup, summary).map(|message| about("overloaded", message)),
+        nothing_left(scenario, summary).map(|message| about("nothing_measured", message)),
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
         relaxed(summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
@@ -55,15 +56,25 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
 }
 
 /// Open traffic beyond what the server can serve: the queue at the end of it says so.
-fn overloaded(scenario: &Scenario, summary: &Summary) -> Option<String> {
+fn overloaded(scenario: &Scenario, setup: &Setup, summary: &Summary) -> Option<String> {
     let closed = matches!(scenario.traffic.kind, TrafficKind::Synthetic { arrivals: Arrivals::ClosedLoop { .. }, .. });
-    let (waiting, sent) = (u64::from(summary.waiting_at_last_sent), summary.latency.sent);
-    let queue_of_note = waiting >= QUEUE_OF_NOTE && waiting as f64 >= QUEUE_SHARE_OF_NOTE * sent as f64;
-    (queue_of_note && !closed).then(|| {
+    let (waiting, sent) = (u64::from(summary.waiting_at_last_sent), summary.sent_in_all);
+    let whole_batch = u64::from(setup.options.scheduler.max_num_seqs);
+    let of_note = waiting >= whole_batch || waiting as f64 >= QUEUE_SHARE_OF_NOTE * sent as f64;
+    (waiting >= QUEUE_OF_NOTE && of_note && !closed).then(|| {
         format!(
-            "{waiting} of {sent} requests were still waiting when the last one was sent: the load is more than this server \
-             serves, so latency and goodput depend on how long the run is; lower the rate or give the server more room"
+            "{waiting} of {sent} requests were waiting when the last one was sent: unless the traffic ended in a burst, it \
+             is more than this server serves, and latency and goodput depend on how long the run is; lower the rate or give \
+             the server more room"
         )
+    })
+}
+
+/// A warm-up that outlasts the run.
+fn nothing_left(scenario: &Scenario, summary: &Summary) -> Option<String> {
+    let cut = scenario.warm_up != WarmUp::None;
+    (cut && summary.latency.completed == 0 && summary.sent_in_all > 0).then(|| {
+        "the warm-up leaves no finished request to measure: shorten warm_up or lengthen the traffic".to_owned()
     })
 }
 

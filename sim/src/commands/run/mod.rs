@@ -80,6 +80,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
     let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
     super::warn(&before);
+    super::warn(folder.as_ref().and_then(OutputFolder::stale_steps).as_slice());
 
     let jobs = Jobs { inputs: &inputs, setups: &setups, logs: folder.as_ref().map(OutputFolder::logs) };
     let results = jobs.run(&seeds)?;

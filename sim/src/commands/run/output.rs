@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use reports::{AtomicFile, OutputError, RunReport};
+use reports::{AtomicFile, OutputError, RunReport, Warning};
 
 use super::super::failure::Failure;
 use super::jobs::JobResult;
@@ -44,6 +44,15 @@ impl OutputFolder {
             drop(AtomicFile::create(path.join(name))?);
         }
         Ok(Self { path: path.to_owned(), logs: Logs::create(path, steps)?, _made: made })
+    }
+
+    /// A step log of an earlier run that this run leaves in place: it belongs to none of the new files.
+    pub(super) fn stale_steps(&self) -> Option<Warning> {
+        let path = self.path.join("steps.jsonl");
+        (self.logs.steps.is_none() && path.exists()).then(|| {
+            let problem = "is of an earlier run and stays as it is: it does not belong to the new run.json";
+            Warning::general("stale_steps", format!("{} {problem}", path.display()))
+        })
     }
 
     /// Where the runs log.
