@@ -1,0 +1,239 @@
+//! What is accepted and what is refused, with the whole message.
+
+use super::*;
+
+const GOOD: &str = include_str!("../../../../scenarios/profiles/textbook.toml");
+const TABLES: &str = include_str!("../../../../scenarios/profiles/rtx4090-llama-3.1-8b.toml");
+
+/// The error that a change to a good profile gives: the message with its place, and the way out.
+fn refused(text: &str, from: &str, to: &str) -> (String, String) {
+    assert!(text.contains(from), "{from:?} is not in the profile");
+    let error = Profile::from_toml(&text.replacen(from, to, 1), "mine.toml").unwrap_err();
+    (error.to_string(), error.advice())
+}
+
+fn message(text: &str, from: &str, to: &str) -> String {
+    refused(text, from, to).0
+}
+
+#[test]
+fn another_schema_is_named_before_anything_else() {
+    let (problem, help) = refused(GOOD, "schema = 1", "schema = 2\nsurprise = true");
+    assert_eq!(problem, "mine.toml:2:10: schema: schema 2: this build reads schema 1");
+    assert!(help.contains("write the profile anew"), "{help}");
+    let (problem, help) = refused(GOOD, "schema = 1\n", "");
+    assert_eq!(problem, "mine.toml:1:1: schema: no schema version: this build reads schema 1");
+    assert_eq!(help, "write `schema = 1` as the first line");
+}
+
+#[test]
+fn toml_faults_keep_their_place_and_key() {
+    let (problem, help) = refused(GOOD, "launch_us = 1100", "launch_us = 1100\nlaunch_ms = 1.1");
+    assert_eq!(
+        problem,
+        "mine.toml:55:1: machine.launch.launch_ms: unknown field `launch_ms`, expected `launch_us` or `provenance`"
+    );
+    assert_eq!(help, "remove the key or correct its spelling");
+    let (problem, help) = refused(GOOD, "node_us = 0\n", "");
+    assert_eq!(problem, "mine.toml:61:1: machine.replay: missing field `node_us`");
+    assert!(help.starts_with("add the key"), "{help}");
+    let (problem, help) = refused(GOOD, "layers = 32", "layers = 32.5");
+    assert_eq!(problem, "mine.toml:12:10: identity.model.layers: invalid type: floating point `32.5`, expected i64");
+    assert!(help.starts_with("write a value of the expected kind"), "{help}");
+    assert_eq!(
+        message(GOOD, "overlap = \"additive\"", "overlap = \"serial\""),
+        "mine.toml:4:11: overlap: unknown variant `serial`, expected `pipelined` or `additive`"
+    );
+    let (problem, help) = refused(GOOD, "us = 4000", "us = = 4000");
+    assert_eq!(problem, "mine.toml:35:6: machine.dense.line.us: extra `=`, expected nothing");
+    assert!(help.starts_with("correct the TOML"), "{help}");
+}
+
+#[test]
+fn numbers_outside_their_range_are_refused_with_the_range() {
+    let launch = |value: &str| message(GOOD, "launch_us = 1100", &format!("launch_us = {value}"));
+    let expected = "expected microseconds, more than zero and at most 1000000000";
+    for (written, shown) in
+        [("0", "0"), ("-3", "-3"), ("nan", "NaN"), ("inf", "inf"), ("-inf", "-inf"), ("1e300", &format!("{}", 1e300))]
+    {
+        assert_eq!(launch(written), format!("mine.toml:54:13: machine.launch.launch_us: {shown}: {expected}"));
+    }
+    assert_eq!(
+        message(GOOD, "total_bytes = 85899345920", "total_bytes = 0"),
+        "mine.toml:26:15: machine.memory.total_bytes: 0: expected bytes, more than zero and at most 1125899906842624"
+    );
+    assert_eq!(
+        message(GOOD, "step_overhead_us = 0", "step_overhead_us = -1"),
+        "mine.toml:135:20: engine.host.step_overhead_us: -1: expected microseconds, zero or more and at most 1000000000"
+    );
+    assert_eq!(
+        message(GOOD, "kv_heads = 8", "kv_heads = 5"),
+        "mine.toml:11:1: identity.model.kv_heads: 5: expected a divisor of query_heads = 32"
+    );
+}
+
+#[test]
+fn knots_must_rise() {
+    let (problem, help) = refused(TABLES, "  1, 2, 3, 4, 5, 6,", "  1, 2, 3, 2.5, 5, 6,");
+    assert_eq!(problem, "mine.toml:37:12: machine.dense.table.rows[3]: 2.5 after 3: knots must rise strictly");
+    assert_eq!(help, "sort the knots, together with their costs, and keep one of each");
+    assert!(
+        message(TABLES, "  1, 2, 3, 4, 5, 6,", "  1, 2, 2, 4, 5, 6,")
+            .ends_with("rows[2]: 2 after 2: knots must rise strictly")
+    );
+    assert!(message(TABLES, "  1, 2, 3, 4, 5, 6,", "  1, nan, 3, 4, 5, 6,").contains("rows[1]: NaN: expected a count"));
+    assert!(message(TABLES, "  1, 2, 3, 4, 5, 6,", "  -1, 2, 3, 4, 5, 6,").contains("rows[0]: -1: expected a count"));
+}
+
+#[test]
+fn every_knot_has_one_cost() {
+    let (problem, help) = refused(TABLES, "  1, 2, 3, 4, 5, 6,", "  0.5, 1, 2, 3, 4, 5, 6,");
+    assert!(problem.ends_with("machine.dense.table.us: 155 costs for 156 knots"), "{problem}");
+    assert_eq!(help, "give one cost for each knot");
+    let requests = "decode_requests = [1, 2, 4, 8, 16, 32, 64, 128]";
+    let problem = message(TABLES, requests, "decode_requests = [1, 2, 4, 8, 16, 32, 64]");
+    assert!(problem.ends_with("engine.attention.mixed.us: 3200 costs for 2800 knots"), "{problem}");
+    let problem = message(TABLES, requests, "decode_requests = [1]");
+    assert!(problem.ends_with("engine.attention.mixed.decode_requests: 1 knots: expected 2 to 1048576"), "{problem}");
+}
+
+#[test]
+fn measured_to_names_a_knot() {
+    let problem = message(TABLES, "measured_to_rows = 2048", "measured_to_rows = 2047");
+    assert_eq!(problem, "mine.toml:35:20: machine.dense.table.measured_to_rows: 2047: expected one of rows");
+}
+
+#[test]
+fn a_curve_has_exactly_one_shape() {
+    let extra = "[machine.dense.constant]\nus = 1\n\n[machine.dense.line]";
+    assert_eq!(
+        message(GOOD, "[machine.dense.line]", extra),
+        "mine.toml:33:1: machine.dense: expected exactly one of table, line and constant"
+    );
+    assert_eq!(
+        message(GOOD, "[machine.head.constant]\nus = 0\n", ""),
+        "mine.toml:46:1: machine.head: expected exactly one of table and constant"
+    );
+}
+
+#[test]
+fn lines_need_a_range_in_which_they_are_positive() {
+    let line = |valid: &str| message(GOOD, "valid_rows = [1, 512]", valid);
+    assert_eq!(
+        line("valid_rows = [1]"),
+        "mine.toml:37:14: machine.dense.line.valid_rows: 1 values: expected the first and the last row"
+    );
+    assert_eq!(
+        line("valid_rows = [8, 8]"),
+        "mine.toml:37:14: machine.dense.line.valid_rows: [8, 8]: the last row must lie above the first"
+    );
+    assert_eq!(
+        message(GOOD, "us_per_row = 240", "us_per_row = 600"),
+        "mine.toml:37:14: machine.dense.line.valid_rows: -200 us at 1 rows: the line falls below zero inside its \
+         valid range"
+    );
+}
+
+#[test]
+fn every_group_says_where_it_comes_from() {
+    let provenance = "[machine.launch.provenance]\nkind = \"declared\"\nsource = \"declared by the textbook \
+                      exercise\"\nrange = \"exact by declaration\"\n";
+    let (problem, help) = refused(GOOD, provenance, "");
+    assert_eq!(problem, "mine.toml:53:1: machine.launch: no provenance: every group says where its figures come from");
+    assert_eq!(help, "add [machine.launch.provenance] with kind and source");
+    let needs = |kind: &str| {
+        message(
+            GOOD,
+            provenance,
+            &provenance.replace("declared\"\n", &format!("{kind}\"\n")).replace("range", "licence"),
+        )
+    };
+    assert!(needs("declared").ends_with("machine.launch.provenance: no range: declared figures need it"));
+    assert!(needs("derived").ends_with("machine.launch.provenance: no method: derived figures need it"));
+    let needs = |kind: &str| message(GOOD, provenance, &provenance.replace("declared\"\n", &format!("{kind}\"\n")));
+    assert!(needs("imported").ends_with("machine.launch.provenance: no licence: imported figures need it"));
+    assert!(needs("guessed").contains("unknown variant `guessed`"));
+    assert_eq!(message(GOOD, "name = \"textbook\"", "name = \" \""), "mine.toml:3:8: name: empty: expected some text");
+}
+
+#[test]
+fn planning_ranges_hold_their_declared_figure() {
+    const RANGE: &str = "compiled_us_range = [2, 20]";
+    let range = |written: &str| refused(TABLES, RANGE, &format!("compiled_us_range = {written}"));
+    let place = {
+        let line = TABLES.lines().position(|line| line == RANGE).unwrap() + 1;
+        move |column: usize, index: &str| format!("mine.toml:{line}:{column}: engine.dispatch.compiled_us_range{index}")
+    };
+    for (written, problem, help) in [
+        ("[2]", "1 values: expected the low and the high end", "write [low, high]"),
+        ("[2, 10, 20]", "3 values: expected the low and the high end", "write [low, high]"),
+        ("[20, 2]", "[20, 2]: the high end must lie above the low one", "write [low, high]"),
+        ("[10, 10]", "[10, 10]: the high end must lie above the low one", "write [low, high]"),
+        (
+            "[11, 20]",
+            "[11, 20]: expected a range that holds compiled_us = 10",
+            "widen the range, or correct the figure",
+        ),
+        (
+            "[2, 9.5]",
+            "[2, 9.5]: expected a range that holds compiled_us = 10",
+            "widen the range, or correct the figure",
+        ),
+    ] {
+        assert_eq!(range(written), (format!("{}: {problem}", place(21, "")), help.to_owned()));
+    }
+    let expected = "expected microseconds, zero or more and at most 1000000000";
+    assert_eq!(range("[-1, 20]").0, format!("{}: -1: {expected}", place(22, "[0]")));
+    assert_eq!(range("[nan, 20]").0, format!("{}: NaN: {expected}", place(22, "[0]")));
+    assert_eq!(
+        range("[2, inf]").0,
+        format!("{}: inf: expected microseconds, more than zero and at most 1000000000", place(25, "[1]"))
+    );
+    for edge in ["[10, 20]", "[0, 10]"] {
+        Profile::from_toml(&TABLES.replace(RANGE, &format!("compiled_us_range = {edge}")), "mine.toml").unwrap();
+    }
+}
+
+#[test]
+fn only_declared_figures_have_a_planning_range() {
+    const DECLARED: &str = "[engine.dispatch.provenance]\nkind = \"declared\"";
+    assert_eq!(
+        refused(TABLES, DECLARED, "[engine.dispatch.provenance]\nkind = \"measured\""),
+        (
+            format!(
+                "mine.toml:{}:18: engine.dispatch.eager_us_range: a planning range of measured figures: only declared \
+                 figures have one",
+                TABLES.lines().position(|line| line.starts_with("eager_us_range")).unwrap() + 1
+            ),
+            "remove the range".to_owned()
+        )
+    );
+    for line in ["eager_us_range = [7, 56]\n", "compiled_us_range = [2, 20]\n"] {
+        assert!(Profile::from_toml(&TABLES.replacen(line, "", 1), "mine.toml").is_ok(), "each is optional");
+    }
+}
+
+#[test]
+fn faults_point_into_the_text() {
+    let error = Profile::from_toml(&GOOD.replace("launch_us = 1100", "launch_us = -1"), "mine.toml").unwrap_err();
+    let fault = error.fault().unwrap();
+    assert_eq!(&fault.text()[fault.span()], "-1");
+    assert_eq!((fault.origin(), fault.line_column()), ("mine.toml", (54, 13)));
+    assert_eq!((fault.key(), fault.help()), ("machine.launch.launch_us", error.advice().as_str()));
+    assert!(fault.problem().starts_with("-1: expected microseconds"));
+}
+
+#[test]
+fn odd_texts_are_refused_without_panic() {
+    for text in
+        ["", "\u{feff}", "schema = 1", "schema = \"1\"", "[", "schema = 1\n[ünïcode", "schema = 99999999999999999999"]
+    {
+        assert!(Profile::from_toml(text, "odd").is_err(), "{text:?} was accepted");
+    }
+    // Every prefix of a good file: truncation anywhere is an error with a place, or (the last group complete) none.
+    for end in (0..GOOD.len()).filter(|&end| GOOD.is_char_boundary(end)) {
+        if let Err(error) = Profile::from_toml(&GOOD[..end], "cut") {
+            assert!(error.to_string().starts_with("cut:"), "{error}");
+        }
+    }
+}
