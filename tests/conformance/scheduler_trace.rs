@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sim::engine::request::{NewRequest, RequestId};
 use sim::engine::shape::StepShape;
+use sim::engine::step::{StepOutcome, StepPlan};
 use sim::engine::vllm::options::{
     CudagraphMode, GraphOptions, KvOptions, Runner, SchedulerOptions, Version, VllmOptions,
 };
 use sim::engine::vllm::plan::GraphPlan;
-use sim::engine::vllm::scheduler::{NewRequest, RequestId, Scheduler, StepOutcome, StepPlan};
+use sim::engine::vllm::scheduler::Scheduler;
 
 use super::vectors::vectors;
 
@@ -166,11 +168,7 @@ fn replay(trace: &Trace) -> Result<Replay, String> {
         while let Some(index) = arrivals.next_if(|&index| trace.input.requests[index].arrival <= it) {
             let request = &trace.input.requests[index];
             scheduler.fits(request.prompt_len).map_err(|refusal| format!("request {index}: {refusal}"))?;
-            scheduler.add(NewRequest {
-                id: RequestId(index as u32),
-                prompt_tokens: request.prompt_len,
-                output_tokens: request.output_len,
-            });
+            scheduler.add(&NewRequest::plain(RequestId(index as u32), request.prompt_len, request.output_len));
         }
         if scheduler.has_work() {
             let mut plan = StepPlan::default();

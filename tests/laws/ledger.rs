@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sim::engine::vllm::scheduler::{Delivered, RequestId, Scheduled, StepPlan};
+use sim::engine::request::RequestId;
+use sim::engine::step::{Delivered, Scheduled, StepPlan};
 use sim::observe::{Event, StepScheduled};
 use sim::server::{RunEnd, Setup};
 use sim::time::SimTime;

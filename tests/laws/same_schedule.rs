@@ -1,6 +1,7 @@
 //! Law 11.
 
-use sim::engine::vllm::scheduler::{Delivered, RequestId, Scheduled};
+use sim::engine::request::RequestId;
+use sim::engine::step::{Delivered, Scheduled};
 use sim::observe::Event;
 use sim::time::SimTime;
 

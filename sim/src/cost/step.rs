@@ -4,7 +4,7 @@ use std::fmt;
 
 use calibrate::profile::Overlap;
 
-use crate::engine::vllm::scheduler::StepPlan;
+use crate::engine::step::StepPlan;
 use crate::time::SimDuration;
 
 /// How the model ran in one step, as far as its cost goes.

@@ -2,5 +2,8 @@
 //!
 //! This module holds the words that every engine shares; the rules live in the folder of each engine.
 
+pub mod refusal;
+pub mod request;
 pub mod shape;
+pub mod step;
 pub mod vllm;

@@ -1,6 +1,6 @@
 //! The warm-up cut: where the figures of a run start.
 
-use crate::engine::vllm::scheduler::RequestId;
+use crate::engine::request::RequestId;
 use crate::scenario::WarmUp;
 use crate::time::SimTime;
 

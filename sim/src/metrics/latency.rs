@@ -3,7 +3,8 @@
 use super::attainment::Attainment;
 use super::cut::Cut;
 use super::distribution::{Distribution, Spread};
-use crate::engine::vllm::scheduler::{Delivered, RequestId};
+use crate::engine::request::RequestId;
+use crate::engine::step::Delivered;
 use crate::observe::Event;
 use crate::scenario::Slo;
 use crate::time::{SimDuration, SimTime};

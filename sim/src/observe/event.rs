@@ -1,8 +1,10 @@
 //! What happened.
 
 use crate::cost::{StepCost, StepWork};
+use crate::engine::refusal::Refusal;
+use crate::engine::request::{RequestId, Slot};
 use crate::engine::shape::Dispatch;
-use crate::engine::vllm::scheduler::{Refusal, RequestId, Slot, StepOutcome, StepPlan};
+use crate::engine::step::{StepOutcome, StepPlan};
 use crate::time::{SimDuration, SimTime};
 use crate::traffic::Request;
 

@@ -7,8 +7,8 @@ use reports::{Alternative, Choice, Name, RuleCheck, StepShapeReport};
 use super::step::{artifact, cost_terms, descriptor, mode, prefills};
 use crate::cost::{CostModel, Execution, StepCost, StepWork};
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode, StepShape};
+use crate::engine::step::Chunk;
 use crate::engine::vllm::plan::GraphPlan;
-use crate::engine::vllm::scheduler::Chunk;
 
 /// One step to be explained: what the dispatcher sees and what the cost formulas see.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use reports::{CostTerms, DescriptorRecord, Name, RequestRecord, StepHeader, Step
 use super::context::{engine, sha256};
 use crate::cost::{Execution, StepCost};
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode};
-use crate::engine::vllm::scheduler::Chunk;
+use crate::engine::step::Chunk;
 use crate::metrics::latency::FinishedRequest;
 use crate::observe::StepScheduled;
 use crate::scenario::Scenario;

@@ -11,8 +11,8 @@ use super::file::{
     TraceFile, TraceFormatFile, TrafficFile, UniformFile, Whole,
 };
 use super::{ScenarioError, Span};
+use crate::engine::refusal;
 use crate::engine::vllm::options::SchedulerOptions;
-use crate::engine::vllm::scheduler;
 use crate::limits::{
     BURSTINESS, COUNT_MAX, HISTOGRAM_ROWS_MAX, RATE_MAX, RATE_MIN, RATE_MULTIPLIER_MAX, REQUEST_TOKENS_MAX,
     REQUESTS_MAX, SEQUENCES_MAX, SIGMA_MAX, SPAN_S_MAX,
@@ -196,7 +196,7 @@ fn tokens(check: &Check<'_>, value: &Whole) -> Result<u32, ScenarioError> {
 
 /// Traffic of which the server refuses every request is a mistake.
 fn refuse_long_prompts(check: &Check<'_>, shortest: u32, max_model_len: u32, span: &Span) -> Result<(), ScenarioError> {
-    if scheduler::fits(shortest, max_model_len).is_ok() {
+    if refusal::fits(shortest, max_model_len).is_ok() {
         return Ok(());
     }
     let problem =
@@ -206,7 +206,7 @@ fn refuse_long_prompts(check: &Check<'_>, shortest: u32, max_model_len: u32, spa
 
 fn warn_about_long_requests(check: &mut Check<'_>, longest: (u32, u32), max_model_len: u32, span: &Span) {
     let (prompt, output) = longest;
-    if scheduler::fits(prompt, max_model_len).is_err() {
+    if refusal::fits(prompt, max_model_len).is_err() {
         let problem = format!(
             "prompts of up to {prompt} tokens leave no room for an output within max_model_len ({max_model_len}); the \
              server refuses those"

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use super::error::ServerError;
 use super::timeline::Timeline;
 use crate::cost::{CostModel, StepWork};
+use crate::engine::request::{NewRequest, RequestId};
+use crate::engine::step::{StepOutcome, StepPlan};
 use crate::engine::vllm::plan::GraphPlan;
-use crate::engine::vllm::scheduler::{NewRequest, RequestId, Scheduler, StepOutcome, StepPlan};
+use crate::engine::vllm::scheduler::Scheduler;
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
 use crate::traffic::{Request, RequestStream, SkippedRows};
@@ -119,11 +121,7 @@ impl<'a> Replica<'a> {
                 source.request_done(request.arrival)?;
                 continue;
             }
-            let slot = self.scheduler.add(NewRequest {
-                id,
-                prompt_tokens: request.prompt_tokens,
-                output_tokens: request.output_tokens,
-            });
+            let slot = self.scheduler.add(&NewRequest::plain(id, request.prompt_tokens, request.output_tokens));
             observer.observe(&Event::RequestArrived { at: request.arrival, id, slot, request })?;
         }
         Ok(())

@@ -9,8 +9,6 @@
 mod cadence;
 mod long_prefill;
 mod output;
-mod plan;
-mod refusal;
 mod request;
 mod step;
 #[cfg(test)]
@@ -18,12 +16,10 @@ mod tests;
 
 use std::collections::VecDeque;
 
-pub use plan::{Chunk, Delivered, Preempted, Scheduled, StepOutcome, StepPlan};
-pub use refusal::{Refusal, fits};
-pub use request::{NewRequest, RequestId, Slot};
-
 use super::memory::BlockPool;
 use super::options::{SchedulerOptions, Version};
+use crate::engine::refusal::{Refusal, fits};
+use crate::engine::request::{NewRequest, Slot};
 use cadence::PrefillCadence;
 use long_prefill::LongPrefill;
 use request::{Request, Slab};
@@ -93,7 +89,7 @@ impl Scheduler {
     }
 
     /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.
-    pub fn add(&mut self, request: NewRequest) -> Slot {
+    pub fn add(&mut self, request: &NewRequest) -> Slot {
         debug_assert_eq!(self.fits(request.prompt_tokens), Ok(()), "refused requests are not added");
         let slot = self.requests.insert(Request::new(request, self.rules.max_model_len));
         self.waiting.push_back(slot);

@@ -1,6 +1,8 @@
 //! Applying the output of a step.
 
-use super::{Delivered, Scheduler, Slot, StepOutcome, StepPlan};
+use super::Scheduler;
+use crate::engine::request::Slot;
+use crate::engine::step::{Delivered, StepOutcome, StepPlan};
 
 impl Scheduler {
     /// Applies the output of `plan`, the oldest step in flight: tokens are delivered, finished requests leave and

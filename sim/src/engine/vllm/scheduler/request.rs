@@ -1,27 +1,9 @@
-//! Requests: what the caller adds, and what the scheduler keeps of each live one.
+//! What the scheduler keeps of each live request.
 
 use std::ops::{Index, IndexMut};
 
+use crate::engine::request::{NewRequest, RequestId, Slot};
 use crate::engine::vllm::memory::Held;
-
-/// A request's number in order of arrival; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u32);
-
-/// A live request's place in dense tables; free for the next request as soon as this one has finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot(pub u32);
-
-/// A request as it reaches the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewRequest {
-    /// Its number in order of arrival.
-    pub id: RequestId,
-    /// Prompt length in tokens: one that [`fits`](super::Scheduler::fits).
-    pub prompt_tokens: u32,
-    /// Tokens it generates if `max_model_len` does not cut it. The engine samples before it counts: 0 acts as 1.
-    pub output_tokens: u32,
-}
 
 /// The state of one live request (specification section 11). All lengths in tokens.
 #[derive(Clone, Debug)]
@@ -49,7 +31,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(request: NewRequest, max_model_len: u32) -> Self {
+    pub(super) fn new(request: &NewRequest, max_model_len: u32) -> Self {
         let prompt = request.prompt_tokens;
         Self {
             id: request.id,

@@ -1,7 +1,9 @@
 //! Scheduling one step: running requests first, then the waiting queue.
 
+use super::Scheduler;
 use super::request::Request;
-use super::{Preempted, Scheduled, Scheduler, Slot, StepPlan};
+use crate::engine::request::Slot;
+use crate::engine::step::{Preempted, Scheduled, StepPlan};
 
 /// What is left to give in the step being scheduled.
 struct Round {

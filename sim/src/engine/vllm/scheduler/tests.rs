@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
+use crate::engine::request::RequestId;
+use crate::engine::step::{Chunk, Delivered, Preempted, StepOutcome, StepPlan};
 use crate::engine::vllm::memory::check_pool;
 
 /// A pool that no test runs out of, unless it says so.
@@ -16,12 +18,12 @@ fn sync_options() -> SchedulerOptions {
 }
 
 fn request(id: u32, prompt_tokens: u32, output_tokens: u32) -> NewRequest {
-    NewRequest { id: RequestId(id), prompt_tokens, output_tokens }
+    NewRequest::plain(RequestId(id), prompt_tokens, output_tokens)
 }
 
 fn scheduler(options: &SchedulerOptions, num_gpu_blocks: u32, requests: &[NewRequest]) -> Scheduler {
     let mut scheduler = Scheduler::new(Version::V0_33_0, options, num_gpu_blocks);
-    for &request in requests {
+    for request in requests {
         scheduler.add(request);
     }
     scheduler
@@ -93,10 +95,10 @@ fn the_prefill_interval_is_ignored_by_0_31_0_on_one_rank() {
     let options = SchedulerOptions { prefill_schedule_interval: 3, ..sync_options() };
     let admitted_at = |version| {
         let mut scheduler = Scheduler::new(version, &options, AMPLE);
-        scheduler.add(request(0, 4, 9));
+        scheduler.add(&request(0, 4, 9));
         let plan = next(&mut scheduler);
         output(&mut scheduler, &plan);
-        scheduler.add(request(1, 4, 1));
+        scheduler.add(&request(1, 4, 1));
         (1..9).find(|_| {
             let plan = next(&mut scheduler);
             output(&mut scheduler, &plan);
@@ -179,7 +181,7 @@ fn deferred_prefills_let_single_token_prompts_pass() {
     let plan = next(&mut scheduler);
     output(&mut scheduler, &plan);
     for (id, prompt) in [(1, 1), (2, 2), (3, 1)] {
-        scheduler.add(request(id, prompt, 9));
+        scheduler.add(&request(id, prompt, 9));
     }
     assert_eq!(pairs(&next(&mut scheduler)), [(0, 1), (1, 1)], "the head of the queue holds up the one behind it");
 }
@@ -209,7 +211,7 @@ fn a_request_whose_stale_output_is_to_come_is_passed_over() {
     output(&mut scheduler, &first);
     let third = next(&mut scheduler);
     assert_eq!(third.preempted.len(), 1);
-    scheduler.add(request(2, 4, 2));
+    scheduler.add(&request(2, 4, 2));
     assert_eq!(pairs(&next(&mut scheduler)), [(0, 1), (2, 4)]);
     assert_eq!(scheduler.waiting(), 1, "it is back at the head of the queue");
     assert_eq!(output(&mut scheduler, &second).len(), 2, "its token is delivered all the same");
@@ -273,7 +275,7 @@ fn a_finish_is_reported_by_one_more_step() {
 fn slots_are_bounded_by_live_requests() {
     let mut scheduler = scheduler(&sync_options(), AMPLE, &[]);
     for id in 0..100 {
-        assert!(scheduler.add(request(id, 4, 2)).0 < 3);
+        assert!(scheduler.add(&request(id, 4, 2)).0 < 3);
         if scheduler.running() + scheduler.waiting() == 3 {
             walk(&mut scheduler);
         }
@@ -407,7 +409,7 @@ fn run(load: &Load, version: Version) -> Result<Vec<u32>, TestCaseError> {
         pending.retain(|&index| {
             let (prompt, output, arrival) = load.requests[index];
             if arrival <= iteration {
-                scheduler.add(request(index as u32, prompt, output));
+                scheduler.add(&request(index as u32, prompt, output));
                 ledger.added += 1;
             }
             arrival > iteration
@@ -462,7 +464,7 @@ fn random_loads_do_preempt() {
             let load = load().new_tree(&mut runner).expect("a load").current();
             let mut scheduler = Scheduler::new(Version::V0_33_0, &load.options, load.num_gpu_blocks);
             for (index, &(prompt, output, _)) in load.requests.iter().enumerate() {
-                scheduler.add(request(index as u32, prompt, output));
+                scheduler.add(&request(index as u32, prompt, output));
             }
             while scheduler.has_work() {
                 let plan = next(&mut scheduler);

@@ -1,7 +1,7 @@
-//! What the scheduler decides for one step, and what the step's output does.
+//! What a scheduler decides for one step, and what the step's output does.
 
-use super::{RequestId, Slot};
-use crate::engine::shape::StepShape;
+use super::request::{RequestId, Slot};
+use super::shape::StepShape;
 
 /// Query length of a uniform decode step: one token per request, as no drafts are scheduled.
 const UNIFORM_QUERY: u32 = 1;
@@ -88,7 +88,7 @@ pub struct Delivered {
 }
 
 impl StepPlan {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.preempted.clear();
         self.shape = StepShape::default();
@@ -100,7 +100,7 @@ impl StepPlan {
 
     /// Appends an entry and adds to the sums. `prefilling`: computed tokens were short of the request's prefill length.
     #[inline]
-    pub(super) fn push(&mut self, entry: Scheduled, prefilling: bool) {
+    pub(crate) fn push(&mut self, entry: Scheduled, prefilling: bool) {
         self.shape.tokens += entry.tokens;
         self.shape.max_query = self.shape.max_query.max(entry.tokens);
         self.shape.prefilling |= prefilling;
@@ -115,7 +115,7 @@ impl StepPlan {
 
     /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask
     /// whether anybody is still prefilling; V2 takes any common length, but only from batches of decode entries.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let shape = &mut self.shape;
         shape.requests = self.entries.len() as u32;
         self.decode_requests = shape.requests - self.prefills.len() as u32;
