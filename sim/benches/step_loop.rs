@@ -58,8 +58,7 @@ fn measure(title: &str, traffic: &str) {
     for (name, asynchronous) in [("async", true), ("sync", false)] {
         let scenario = scenario(traffic, asynchronous);
         let profile = Profile::builtin("a100-llama-3-8b").expect("a built-in profile");
-        let setup =
-            Setup::prepare(&scenario.server, &scenario.candidates[0].graphs, &profile).expect("a server that starts");
+        let setup = Setup::prepare(&scenario.candidates[0].options, &profile).expect("a server that starts");
         let metrics = || Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
         let (bare_s, end) = fastest(&scenario, &setup, || ());
         let (full_s, _) = fastest(&scenario, &setup, metrics);

@@ -6,7 +6,7 @@ use sim::engine::shape::RuntimeMode;
 use sim::observe::{Event, StepScheduled};
 use sim::server::Setup;
 
-use crate::house::{House, Law, Watched, for_all, require};
+use crate::house::{House, Law, Watched, for_all, require, vllm};
 
 /// Prices every step a second time, straight from the profile's tables, and finds out from the knots alone whether a
 /// figure lies outside them.
@@ -71,7 +71,7 @@ impl Prices<'_> {
         match mode {
             RuntimeMode::Full => Execution::Full,
             RuntimeMode::Piecewise => Execution::Piecewise,
-            RuntimeMode::None if self.setup.options.graphs.enforce_eager => Execution::Eager,
+            RuntimeMode::None if vllm(self.setup).graphs.enforce_eager => Execution::Eager,
             RuntimeMode::None => Execution::CompiledEager,
         }
     }

@@ -8,7 +8,7 @@ use sim::observe::{Event, StepScheduled};
 use sim::record;
 use sim::server::Setup;
 
-use crate::house::{House, Law, Watched, for_all, require};
+use crate::house::{House, Law, Watched, for_all, require, vllm};
 use crate::ledger::Ledger;
 
 /// A step's answer as far as the rules speak of it: mode, tokens, and requests where the graph's key names them.
@@ -148,7 +148,7 @@ pub(crate) struct Graphs {
 
 impl Graphs {
     pub(crate) fn new(setup: &Setup) -> Self {
-        Self { ledger: Ledger::new(setup), rules: Rules::new(&setup.options), padded_steps: 0, eager_steps: 0 }
+        Self { ledger: Ledger::new(setup), rules: Rules::new(vllm(setup)), padded_steps: 0, eager_steps: 0 }
     }
 
     fn shape(&self, step: &StepScheduled<'_>) -> StepShape {
@@ -192,7 +192,7 @@ fn law_3_the_padded_size_is_the_smallest_allowed() {
     for_all("law 3", 192, &["padded steps", "eager steps", "shapes"], |case, seen| {
         let house = case.open()?;
         for (candidate, setup) in house.setups.iter().enumerate() {
-            let rules = Rules::new(&setup.options);
+            let rules = Rules::new(vllm(setup));
             let sizes: Vec<u32> = rules.sizes.iter().copied().collect();
             require(setup.graphs.capture_sizes() == sizes, || {
                 format!("ladder {:?}, the rules give {sizes:?}", setup.graphs.capture_sizes())
@@ -211,7 +211,7 @@ fn law_3_the_padded_size_is_the_smallest_allowed() {
 fn check_all_shapes(rules: &Rules, setup: &Setup) -> Result<u64, String> {
     let mut shapes = 0;
     for tokens in 1..=setup.graphs.ceiling() + 2 {
-        let seqs = setup.options.scheduler.max_num_seqs;
+        let seqs = vllm(setup).scheduler.max_num_seqs;
         let decode = StepShape {
             requests: tokens,
             tokens,
@@ -307,13 +307,13 @@ fn law_8_a_ladder_of_every_size_never_pads() {
 }
 
 fn with_every_size(mut house: House) -> Result<House, String> {
-    let budget = house.scenario.server.scheduler.max_num_batched_tokens;
-    for candidate in &mut house.scenario.candidates {
-        candidate.graphs.cudagraph_capture_sizes = Some((1..=budget).collect());
-        candidate.graphs.max_cudagraph_capture_size = None;
-    }
     // So many graphs leave no memory for a pool that follows from it.
     let blocks = house.setups.iter().map(|setup| setup.kv_pool.num_gpu_blocks).min();
-    house.prepare_again(|server| server.kv.num_gpu_blocks_override = blocks)?;
+    house.prepare_again(|server| {
+        let budget = server.scheduler.max_num_batched_tokens;
+        server.graphs.cudagraph_capture_sizes = Some((1..=budget).collect());
+        server.graphs.max_cudagraph_capture_size = None;
+        server.kv.num_gpu_blocks_override = blocks;
+    })?;
     Ok(house)
 }

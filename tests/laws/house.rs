@@ -34,24 +34,29 @@ pub(crate) struct Outcome {
     pub(crate) report: CandidateReport,
 }
 
+/// The options of the vLLM server that a law is about.
+pub(crate) fn vllm(setup: &Setup) -> &VllmOptions {
+    setup.options.vllm().expect("a vLLM server")
+}
+
 impl House {
     /// Reads a scenario as `sim run` does, priced with `profile`. Relative paths start at `folder`.
     pub(crate) fn open(text: &str, folder: &Path, profile: Profile) -> Result<Self, String> {
         let scenario = Scenario::parse(text, "law.toml", folder).map_err(|error| chain(&error))?;
         scenario.simulable().map_err(|error| chain(&error))?;
-        let prepare = |graphs| Setup::prepare(&scenario.server, graphs, &profile).map_err(|error| chain(&error));
+        let prepare = |options| Setup::prepare(options, &profile).map_err(|error| chain(&error));
         let setups =
-            scenario.candidates.iter().map(|candidate| prepare(&candidate.graphs)).collect::<Result<_, _>>()?;
+            scenario.candidates.iter().map(|candidate| prepare(&candidate.options)).collect::<Result<_, _>>()?;
         Ok(Self { scenario, profile, setups, folder: None })
     }
 
-    /// Makes every candidate ready again after a change of the profile or of the graph flags; `change` may also change
-    /// the server that a candidate runs on.
+    /// Makes every candidate ready again after a change of the profile or of a vLLM server's flags.
     pub(crate) fn prepare_again(&mut self, change: impl Fn(&mut VllmOptions)) -> Result<(), String> {
-        let mut server = self.scenario.server.clone();
-        change(&mut server);
-        for (candidate, setup) in self.scenario.candidates.iter().zip(&mut self.setups) {
-            *setup = Setup::prepare(&server, &candidate.graphs, &self.profile).map_err(|error| chain(&error))?;
+        for (candidate, setup) in self.scenario.candidates.iter_mut().zip(&mut self.setups) {
+            if let Some(options) = candidate.options.vllm_mut() {
+                change(options);
+            }
+            *setup = Setup::prepare(&candidate.options, &self.profile).map_err(|error| chain(&error))?;
         }
         Ok(())
     }
@@ -66,7 +71,7 @@ impl House {
         let setup = &self.setups[candidate];
         let scenario = &self.scenario;
         let traffic = scenario.traffic.open(scenario.traffic.seed).map_err(|error| chain(&error))?;
-        let asynchronous = setup.options.scheduler.async_scheduling;
+        let asynchronous = setup.options.asynchronous();
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
         let mut observers = (metrics, observer);
         let replica = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sim::observe::Event;
 use sim::server::Setup;
 
-use crate::house::{Law, Watched, for_all, require};
+use crate::house::{Law, Watched, for_all, require, vllm};
 use crate::ledger::Ledger;
 
 /// Holds the pool against the blocks that the requests must hold, counted from their tokens.
@@ -19,7 +19,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let options = &setup.options.scheduler;
+        let options = &vllm(setup).scheduler;
         Self {
             ledger: Ledger::new(setup),
             block_size: options.block_size,

@@ -9,7 +9,7 @@ use sim::server::{RunEnd, Setup};
 use sim::time::SimTime;
 use sim::traffic::Request;
 
-use crate::house::{Law, require};
+use crate::house::{Law, require, vllm};
 
 /// Every request offered, and what became of it.
 pub(crate) struct Ledger {
@@ -52,7 +52,7 @@ struct Flight {
 
 impl Ledger {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let options = &setup.options.scheduler;
+        let options = &vllm(setup).scheduler;
         let scheduled = options.max_num_scheduled_tokens.unwrap_or(u32::MAX);
         Self {
             token_budget: scheduled.min(options.max_num_batched_tokens),

@@ -48,7 +48,7 @@ impl<'a> Count<'a> {
             WarmUp::Time(span) => Some(SimTime::ZERO + span),
             WarmUp::Requests(_) => None,
         };
-        let asynchronous = setup.options.scheduler.async_scheduling;
+        let asynchronous = setup.options.asynchronous();
         Self { cost: &setup.cost, asynchronous, warm_up, cut, all_steps: 0, all_preemptions: 0, kept: Kept::default() }
     }
 

@@ -35,7 +35,7 @@ impl Clock {
         Self {
             ledger: Ledger::new(setup),
             overlap: setup.cost.overlap,
-            asynchronous: setup.options.scheduler.async_scheduling,
+            asynchronous: setup.options.asynchronous(),
             arrival: SimTime::ZERO,
             scheduled: SimTime::ZERO,
             applied: SimTime::ZERO,

@@ -12,10 +12,10 @@ use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
 use crate::cost::{CostModel, EngineSide, StepWork};
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::GraphPlan;
 use crate::engine::shape::StepShape;
 use crate::engine::step::Chunk;
-use crate::engine::vllm::options::VllmOptions;
-use crate::engine::vllm::plan::GraphPlan;
 use crate::limits;
 use crate::observe::{Event, Observer};
 use crate::record::explain::{self as record_explain, ExplainedStep};
@@ -126,15 +126,15 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
         None => step_of_flags(arguments, &setup.options)?,
     };
     let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, std::slice::from_ref(&setup));
-    warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.scheduler));
-    let pricing = Some((&setup.cost, setup.options.scheduler.async_scheduling));
+    warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.limits()));
+    let pricing = Some((&setup.cost, setup.options.asynchronous()));
     let dispatch = setup.graphs.dispatch(&step.shape);
     Ok(ExplainReport {
         engine: record::engine(&setup.options),
         profile: Some(record::profile(&inputs.profile, &inputs.profile_name)),
         candidate: candidate.name.clone(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
-        cudagraph_mode: setup.graphs.mode().to_string(),
+        cudagraph_mode: setup.graphs.mode_name(),
         step: arguments.step,
         shape: record_explain::shape(&step),
         rules: record_explain::rules(&setup.graphs, &step.shape),
@@ -146,21 +146,21 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
 }
 
 fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
-    let options = arguments.engine.options();
+    let options = EngineOptions::Vllm(arguments.engine.options());
     let plan = GraphPlan::build(&options)?;
     let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?;
     let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
-    let pricing = cost.as_ref().map(|cost| (cost, options.scheduler.async_scheduling));
+    let pricing = cost.as_ref().map(|cost| (cost, options.asynchronous()));
     let step = step_of_flags(arguments, &options)?;
     let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
-    warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.scheduler));
+    warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.limits()));
     let dispatch = plan.dispatch(&step.shape);
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
         profile: profile.as_ref().zip(arguments.profile.as_ref()).map(|(profile, name)| record::profile(profile, name)),
         candidate: FLAGS_NAME.to_owned(),
         capture_sizes: plan.capture_sizes().to_vec(),
-        cudagraph_mode: plan.mode().to_string(),
+        cudagraph_mode: plan.mode_name(),
         step: None,
         shape: record_explain::shape(&step),
         rules: record_explain::rules(&plan, &step.shape),
@@ -172,9 +172,9 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
 }
 
 /// The step that --prefill and --decodes describe.
-fn step_of_flags(arguments: &Arguments, options: &VllmOptions) -> Result<ExplainedStep, Failure> {
-    check_adapters(arguments.active_loras, options.graphs.max_loras)?;
-    let drafts = options.graphs.num_speculative_tokens;
+fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<ExplainedStep, Failure> {
+    check_adapters(arguments.active_loras, options.max_loras())?;
+    let decode_tokens = options.decode_tokens();
     let chunks: Vec<Chunk> = arguments.prefill.iter().map(|flag| flag.0).collect();
     if chunks.is_empty() && arguments.decodes == 0 {
         return Err(Failure::Usage {
@@ -185,9 +185,9 @@ fn step_of_flags(arguments: &Arguments, options: &VllmOptions) -> Result<Explain
             ),
         });
     }
-    let query_len = arguments.query_len.unwrap_or(drafts + 1);
-    let decode_tokens = u64::from(arguments.decodes) * u64::from(query_len);
-    let tokens = decode_tokens + chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+    let query_len = arguments.query_len.unwrap_or(decode_tokens);
+    let all_decode_tokens = u64::from(arguments.decodes) * u64::from(query_len);
+    let tokens = all_decode_tokens + chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
     let tokens = u32::try_from(tokens).ok().filter(|&tokens| tokens <= limits::STEP_TOKENS_MAX);
     let Some(tokens) = tokens else {
         return Err(Failure::Usage {
@@ -215,7 +215,7 @@ fn step_of_flags(arguments: &Arguments, options: &VllmOptions) -> Result<Explain
             requests,
             tokens,
             max_query,
-            uniform_v1: uniform && max_query == drafts + 1,
+            uniform_v1: uniform && max_query == decode_tokens,
             uniform_v2: (uniform && !prefilling).then_some(max_query),
             prefilling,
             active_loras: arguments.active_loras,

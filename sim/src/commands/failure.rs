@@ -7,7 +7,7 @@ use calibrate::profile::ProfileError;
 use miette::Diagnostic;
 use reports::OutputError;
 
-use crate::engine::vllm::error::EngineError;
+use crate::engine::error::EngineError;
 use crate::scenario::ScenarioError;
 use crate::server::ServerError;
 use crate::traffic::TrafficError;

@@ -56,8 +56,7 @@ impl Inputs {
     /// # Errors
     /// If the engine would refuse to start with it; the message points at the candidate.
     pub(super) fn prepare(&self, candidate: &Candidate) -> Result<Setup, Failure> {
-        Setup::prepare(&self.scenario.server, &candidate.graphs, &self.profile)
-            .map_err(|error| self.reject(candidate, &error))
+        Setup::prepare(&candidate.options, &self.profile).map_err(|error| self.reject(candidate, &error))
     }
 
     /// Makes every candidate ready, in the scenario's order.

@@ -11,8 +11,8 @@ use super::engine_flags::{EngineFlags, FLAGS_NAME};
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
-use crate::engine::vllm::options::VllmOptions;
-use crate::engine::vllm::plan::GraphPlan;
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::GraphPlan;
 use crate::{record, warnings};
 
 /// Show what the engine captures.
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let report = match &arguments.scenario {
         Some(path) => of_scenario(&Inputs::load(path, arguments.profile.as_deref())?)?,
-        None => of_flags(&arguments.engine.options(), arguments.profile.as_deref())?,
+        None => of_flags(&EngineOptions::Vllm(arguments.engine.options()), arguments.profile.as_deref())?,
     };
     super::warn(&report.warnings);
     match arguments.format {
@@ -64,25 +64,24 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
         candidates: Vec::new(),
     };
     for candidate in &inputs.scenario.candidates {
-        let options = VllmOptions { graphs: candidate.graphs.clone(), ..inputs.scenario.server.clone() };
-        let plan = GraphPlan::build(&options).map_err(|error| inputs.reject(candidate, &error.into()))?;
+        let plan = GraphPlan::build(&candidate.options).map_err(|error| inputs.reject(candidate, &error.into()))?;
         report.warnings.extend(warnings::of_plan(&candidate.name, &plan));
-        report.candidates.push(record::ladder(&candidate.name, &candidate.graphs, &plan, Some(&inputs.profile)));
+        report.candidates.push(record::ladder(&candidate.name, &candidate.options, &plan, Some(&inputs.profile)));
     }
     Ok(report)
 }
 
-fn of_flags(options: &VllmOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
+fn of_flags(options: &EngineOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?;
     let plan = GraphPlan::build(options)?;
     Ok(LadderReport {
         engine: engine(options),
         warnings: warnings::of_plan(FLAGS_NAME, &plan),
-        candidates: vec![record::ladder(FLAGS_NAME, &options.graphs, &plan, profile.as_ref())],
+        candidates: vec![record::ladder(FLAGS_NAME, options, &plan, profile.as_ref())],
     })
 }
 
 /// The engine; a ladder serves no request and schedules no step.
-fn engine(options: &VllmOptions) -> EngineReport {
+fn engine(options: &EngineOptions) -> EngineReport {
     EngineReport { max_model_len: None, async_scheduling: None, ..record::engine(options) }
 }

@@ -113,7 +113,7 @@ impl KvPool {
         let device = profile.machine.memory.figures.total;
         let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
         let weights = model.weights_bytes();
-        let activations = activation_bytes(profile, scheduler);
+        let activations = activation_bytes(profile, scheduler.max_num_batched_tokens);
         let graphs = graphs.total();
         let rest = requested.0.saturating_sub(weights.0 + activations.0 + graphs.0);
         if rest < block_bytes {
@@ -143,11 +143,11 @@ impl KvPool {
     }
 }
 
-/// Peak activations of the largest step.
+/// Peak activations of a step of `step_tokens_max` tokens, the largest there is.
 #[must_use]
-pub fn activation_bytes(profile: &Profile, scheduler: &SchedulerOptions) -> Bytes {
+pub fn activation_bytes(profile: &Profile, step_tokens_max: u32) -> Bytes {
     let activation = &profile.engine.activation.figures;
-    Bytes(activation.base.0 + activation.per_row.0 * u64::from(scheduler.max_num_batched_tokens))
+    Bytes(activation.base.0 + activation.per_row.0 * u64::from(step_tokens_max))
 }
 
 #[cfg(test)]

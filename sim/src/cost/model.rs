@@ -6,9 +6,9 @@ use kernels::units::{Requests, Rows};
 
 use super::planned_launch::PlannedLaunch;
 use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
-use crate::engine::shape::{Dispatch, RuntimeMode};
-use crate::engine::vllm::options::VllmOptions;
-use crate::engine::vllm::plan::{EagerKind, GraphPlan};
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::GraphPlan;
+use crate::engine::shape::{Dispatch, EagerKind, RuntimeMode};
 use crate::time::SimDuration;
 
 /// Rows and requests up to this many are read from a table made at start-up; above it the curve is asked.
@@ -30,12 +30,13 @@ pub struct EngineSide {
 impl EngineSide {
     /// The engine side of one candidate.
     #[must_use]
-    pub fn of(options: &VllmOptions, plan: &GraphPlan, profile: &Profile) -> Self {
+    pub fn of(options: &EngineOptions, plan: &GraphPlan, profile: &Profile) -> Self {
+        let limits = options.limits();
         Self {
             eager: Self::eager_of(plan),
             attention_layers: profile.identity.model.attention_layers(),
-            rows_max: options.scheduler.max_num_batched_tokens,
-            requests_max: options.scheduler.max_num_seqs,
+            rows_max: limits.step_tokens.value,
+            requests_max: limits.requests.value,
         }
     }
 

@@ -2,8 +2,12 @@
 //!
 //! This module holds the words that every engine shares; the rules live in the folder of each engine.
 
+pub mod error;
+pub mod options;
+pub mod plan;
 pub mod refusal;
 pub mod request;
+pub mod scheduler;
 pub mod shape;
 pub mod step;
 pub mod vllm;

@@ -79,6 +79,35 @@ pub struct Dispatch {
     pub relaxed: bool,
 }
 
+/// What a step of mode NONE runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EagerKind {
+    /// The compiled model, launched kernel by kernel.
+    Compiled,
+    /// The model as written: compilation is off.
+    True,
+}
+
+/// The captured sizes beside the one that a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourRungs {
+    /// The next smaller graph of the same kind: it may be too small for the step.
+    pub lower: Option<Descriptor>,
+    /// The next larger graph of the same kind.
+    pub higher: Option<Descriptor>,
+}
+
+/// A guard of a dispatcher as it was evaluated for one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Its stable name.
+    pub rule: &'static str,
+    /// What followed from it, in words.
+    pub outcome: &'static str,
+    /// What was compared.
+    pub compared: String,
+}
+
 impl Dispatch {
     /// Padded minus real tokens; zero when eager.
     #[must_use]

@@ -70,7 +70,7 @@ pub fn expect(histogram: &StepHistogram, setup: &Setup) -> Expectation {
 impl Expectation {
     fn add(&mut self, row: &StepRow, setup: &Setup) {
         let cost = &setup.cost;
-        let asynchronous = setup.options.scheduler.async_scheduling;
+        let asynchronous = setup.options.asynchronous();
         let period_ns = |price: &StepCost| u128::from(price.period(cost.overlap, asynchronous).0);
         let shape = shape(row, setup);
         let work = StepWork { tokens: row.tokens, requests: row.requests, ..StepWork::default() };
@@ -129,7 +129,7 @@ impl Expectation {
 /// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill.
 fn shape(row: &StepRow, setup: &Setup) -> StepShape {
     let uniform = row.is_uniform();
-    let decode_query = setup.options.graphs.num_speculative_tokens + 1;
+    let decode_query = setup.options.decode_tokens();
     StepShape {
         requests: row.requests,
         tokens: row.tokens,

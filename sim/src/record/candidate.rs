@@ -20,7 +20,7 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     let mut report = CandidateReport {
         name: name.to_owned(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
-        cudagraph_mode: setup.graphs.mode().to_string(),
+        cudagraph_mode: setup.graphs.mode_name(),
         ..CandidateReport::default()
     };
     set_latency(&mut report, &summary.latency);

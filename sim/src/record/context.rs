@@ -4,7 +4,7 @@ use calibrate::profile::{Overlap, Profile, Provenance};
 use reports::{EngineReport, GroupReport, ProfileReport, ScenarioReport, SloReport};
 use sha2::{Digest, Sha256};
 
-use crate::engine::vllm::options::VllmOptions;
+use crate::engine::options::EngineOptions;
 use crate::scenario::{Scenario, Slo};
 use crate::time::SimDuration;
 
@@ -29,16 +29,20 @@ pub fn slo(slo: &Slo) -> Option<SloReport> {
 
 /// The engine and the options that decide ladders and schedules.
 #[must_use]
-pub fn engine(options: &VllmOptions) -> EngineReport {
+pub fn engine(options: &EngineOptions) -> EngineReport {
+    let limits = options.limits();
+    let (runner, attention_support) = match options {
+        EngineOptions::Vllm(options) => (options.runner.to_string(), options.graphs.attention_support.to_string()),
+    };
     EngineReport {
-        name: "vllm".into(),
-        version: options.version.to_string(),
-        runner: options.runner.to_string().into(),
-        max_num_seqs: options.scheduler.max_num_seqs.into(),
-        max_num_batched_tokens: options.scheduler.max_num_batched_tokens.into(),
-        max_model_len: Some(options.scheduler.max_model_len.into()),
-        attention_support: options.graphs.attention_support.to_string(),
-        async_scheduling: Some(options.scheduler.async_scheduling),
+        name: options.engine().into(),
+        version: options.version(),
+        runner: runner.into(),
+        max_num_seqs: limits.requests.value.into(),
+        max_num_batched_tokens: limits.step_tokens.value.into(),
+        max_model_len: Some(limits.request_tokens.value.into()),
+        attention_support,
+        async_scheduling: Some(options.asynchronous()),
     }
 }
 

@@ -6,9 +6,9 @@ use reports::{Alternative, Choice, Name, RuleCheck, StepShapeReport};
 
 use super::step::{artifact, cost_terms, descriptor, mode, prefills};
 use crate::cost::{CostModel, Execution, StepCost, StepWork};
+use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode, StepShape};
 use crate::engine::step::Chunk;
-use crate::engine::vllm::plan::GraphPlan;
 
 /// One step to be explained: what the dispatcher sees and what the cost formulas see.
 #[derive(Clone, Debug)]
@@ -44,10 +44,10 @@ pub fn shape(step: &ExplainedStep) -> StepShapeReport {
 pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
     plan.explain(shape)
         .into_iter()
-        .map(|check| RuleCheck {
-            rule: check.rule.name().to_owned(),
-            outcome: check.rule.outcome(check.fired).to_owned(),
-            detail: check.compared,
+        .map(|guard| RuleCheck {
+            rule: guard.rule.to_owned(),
+            outcome: guard.outcome.to_owned(),
+            detail: guard.compared,
         })
         .collect()
 }

@@ -5,19 +5,19 @@ use reports::{DescriptorRecord, LadderCandidate, LadderCounts, PaddedSpan};
 
 use super::step::descriptor;
 use crate::cost::startup::capture_s;
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::GraphPlan;
 use crate::engine::shape::RuntimeMode;
-use crate::engine::vllm::options::GraphOptions;
-use crate::engine::vllm::plan::GraphPlan;
 
 /// What the engine would capture; seconds and CUDA graphs need a profile.
 #[must_use]
-pub fn ladder(name: &str, asked: &GraphOptions, plan: &GraphPlan, profile: Option<&Profile>) -> LadderCandidate {
+pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Option<&Profile>) -> LadderCandidate {
     let captured = plan.capture_order();
     let count = |mode| captured.iter().filter(|key| key.mode == mode).count() as u64;
     LadderCandidate {
         name: name.to_owned(),
-        requested_mode: asked.cudagraph_mode.map(|mode| mode.to_string()),
-        cudagraph_mode: plan.mode().to_string(),
+        requested_mode: options.requested_mode(),
+        cudagraph_mode: plan.mode_name(),
         capture_sizes: plan.capture_sizes().to_vec(),
         ceiling: plan.capture_sizes().last().copied(),
         padded: PaddedSpan::of_table(padded_table(plan.capture_sizes())),

@@ -35,7 +35,7 @@ pub fn price(name: &str, setup: &Setup, profile: &Profile, sums: &Expectation) -
     PriceCandidate {
         name: name.to_owned(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
-        cudagraph_mode: setup.graphs.mode().to_string(),
+        cudagraph_mode: setup.graphs.mode_name(),
         step_ms: StepTimes {
             eager: Some(mean_ms(sums.eager_ns)),
             compiled_eager: Some(mean_ms(sums.compiled_ns)),

@@ -74,7 +74,7 @@ pub fn step_header(
         seed,
         engine: engine(&setup.options),
         candidate: candidate.to_owned(),
-        cudagraph_mode: setup.graphs.mode().to_string(),
+        cudagraph_mode: setup.graphs.mode_name(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
     }
 }
@@ -102,7 +102,7 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         fallback: cause.map(|cause| cause.to_string().into()),
         relaxed,
         artifact: artifact(&key, setup.cost.eager()),
-        cost: cost_terms(&step.cost, setup.cost.overlap, setup.options.scheduler.async_scheduling),
+        cost: cost_terms(&step.cost, setup.cost.overlap, setup.options.asynchronous()),
         outside_range: !step.cost.outside.is_empty(),
         derived: !step.cost.derived.is_empty(),
     }

@@ -11,8 +11,8 @@ use super::file::{
     TraceFile, TraceFormatFile, TrafficFile, UniformFile, Whole,
 };
 use super::{ScenarioError, Span};
+use crate::engine::options::Limits;
 use crate::engine::refusal;
-use crate::engine::vllm::options::SchedulerOptions;
 use crate::limits::{
     BURSTINESS, COUNT_MAX, HISTOGRAM_ROWS_MAX, RATE_MAX, RATE_MIN, RATE_MULTIPLIER_MAX, REQUEST_TOKENS_MAX,
     REQUESTS_MAX, SEQUENCES_MAX, SIGMA_MAX, SPAN_S_MAX,
@@ -30,13 +30,13 @@ pub(super) fn traffic(
     check: &mut Check<'_>,
     file: &TrafficFile,
     span: &Span,
-    server: &SchedulerOptions,
+    limits: &Limits,
     base_dir: &Path,
 ) -> Result<Traffic, ScenarioError> {
     let seed = file.seed.as_ref().map(|seed| check.whole(seed, 0, i64::MAX as u64)).transpose()?.unwrap_or(0);
     let requests = file.requests.as_ref().map(|count| check.whole(count, 1, REQUESTS_MAX)).transpose()?;
     if let Some(histogram) = steps(check, file, base_dir)? {
-        warn_about_impossible_steps(check, &histogram, server, span);
+        warn_about_impossible_steps(check, &histogram, limits, span);
         return Ok(Traffic { seed, requests: None, kind: TrafficKind::Steps(histogram) });
     }
     let Some(arrivals_file) = &file.arrivals else {
@@ -53,7 +53,7 @@ pub(super) fn traffic(
         return Ok(Traffic { seed, requests, kind: TrafficKind::Trace(source) });
     };
     let arrivals = arrivals(check, arrivals_file.get_ref(), base_dir)?;
-    let lengths = lengths(check, lengths_file, server.max_model_len, base_dir)?;
+    let lengths = lengths(check, lengths_file, limits.request_tokens.value, base_dir)?;
     refuse_trace_played_twice(check, &arrivals, &lengths, &lengths_file.span())?;
     check_end(check, &arrivals, &lengths, requests, &arrivals_file.span(), span)?;
     Ok(Traffic { seed, requests, kind: TrafficKind::Synthetic { arrivals, lengths } })
@@ -463,19 +463,13 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
     })
 }
 
-fn warn_about_impossible_steps(
-    check: &mut Check<'_>,
-    histogram: &StepHistogram,
-    server: &SchedulerOptions,
-    span: &Span,
-) {
-    let SchedulerOptions { max_num_seqs, max_num_batched_tokens, .. } = *server;
-    let is_impossible = |row: &&StepRow| row.tokens > max_num_batched_tokens || row.requests > max_num_seqs;
+fn warn_about_impossible_steps(check: &mut Check<'_>, histogram: &StepHistogram, limits: &Limits, span: &Span) {
+    let Limits { requests, step_tokens, .. } = *limits;
+    let is_impossible = |row: &&StepRow| row.tokens > step_tokens.value || row.requests > requests.value;
     if let Some(row) = histogram.rows.iter().find(is_impossible) {
         let problem = format!(
-            "a step of {} tokens and {} requests is beyond max_num_batched_tokens ({max_num_batched_tokens}) or \
-             max_num_seqs ({max_num_seqs}): this server never runs it",
-            row.tokens, row.requests
+            "a step of {} tokens and {} requests is beyond {} ({}) or {} ({}): this server never runs it",
+            row.tokens, row.requests, step_tokens.flag, step_tokens.value, requests.flag, requests.value
         );
         check.warn(span, problem);
     }

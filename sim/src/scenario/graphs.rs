@@ -5,6 +5,7 @@ use toml::{Spanned, Value};
 use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
 use super::{Candidate, ScenarioError, Span};
+use crate::engine::options::EngineOptions;
 use crate::engine::vllm::options::{CompileSize, GraphOptions, Version, VllmOptions};
 use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
 
@@ -52,8 +53,8 @@ pub(super) fn candidates(
     server_span: &Span,
 ) -> Result<Vec<Candidate>, ScenarioError> {
     if files.is_empty() {
-        let (graphs, span) = (server.graphs.clone(), server_span.clone());
-        return Ok(vec![Candidate { name: "engine default".to_owned(), graphs, span }]);
+        let (options, span) = (EngineOptions::Vllm(server.clone()), server_span.clone());
+        return Ok(vec![Candidate { name: "engine default".to_owned(), options, span }]);
     }
     if let Some(surplus) = files.get(CANDIDATES_MAX) {
         let problem = format!("expected at most {CANDIDATES_MAX} candidates, found {}", files.len());
@@ -69,7 +70,8 @@ pub(super) fn candidates(
         let options = file.take_graphs();
         let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
         let graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
-        candidates.push(Candidate { name, graphs, span });
+        let options = EngineOptions::Vllm(VllmOptions { graphs, ..server.clone() });
+        candidates.push(Candidate { name, options, span });
     }
     Ok(candidates)
 }

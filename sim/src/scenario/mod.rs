@@ -25,7 +25,7 @@ use check::Check;
 pub use error::ScenarioError;
 use file::{ProfileFile, ScenarioFile, ServerFile};
 
-use crate::engine::vllm::options::{GraphOptions, VllmOptions};
+use crate::engine::options::EngineOptions;
 use crate::time::SimDuration;
 use crate::traffic::{Traffic, TrafficKind};
 
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// The text of the file, for hashing and for messages.
     pub source: String,
     /// The server, without what candidates change.
-    pub server: VllmOptions,
+    pub server: EngineOptions,
     /// The model, if the scenario names one.
     pub model: Option<Model>,
     /// The machine, as far as the scenario names it.
@@ -114,8 +114,8 @@ pub struct Slo {
 pub struct Candidate {
     /// Its name, unique in the scenario.
     pub name: String,
-    /// The server's graph options with the candidate's own laid over them.
-    pub graphs: GraphOptions,
+    /// The server's options with the candidate's own laid over them.
+    pub options: EngineOptions,
     /// Where the candidate is written: its ladder if it has one, else its name. Of a server without candidates: the server.
     pub span: Span,
 }
@@ -228,11 +228,12 @@ impl Scenario {
             let problem = "SGLang is not simulated yet";
             return Err(check.reject(&server_span, problem, "describe a vLLM server under [server.vllm]"));
         };
-        let (server, unsimulated) = server::vllm(&mut check, *options, &server_span, model.as_ref(), has_requests)?;
+        let (vllm, unsimulated) = server::vllm(&mut check, *options, &server_span, model.as_ref(), has_requests)?;
+        let server = EngineOptions::Vllm(vllm.clone());
         let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
         let traffic =
-            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.scheduler, base_dir)?;
-        let candidates = graphs::candidates(&mut check, form.candidate, &server, &server_span)?;
+            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.limits(), base_dir)?;
+        let candidates = graphs::candidates(&mut check, form.candidate, &vllm, &server_span)?;
         Ok(Self {
             name,
             file: file.to_owned(),

@@ -4,9 +4,14 @@ mod keys;
 use std::path::Path;
 
 use super::*;
-use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version};
+use crate::engine::options::EngineOptions;
+use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version, VllmOptions};
 use crate::time::SimTime;
 use crate::traffic::{Arrivals, Clip, Lengths, Request, Spread, StepRow};
+
+fn vllm(options: &EngineOptions) -> &VllmOptions {
+    options.vllm().expect("a vLLM server")
+}
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::parse(text, "test.toml", Path::new(""))
@@ -93,11 +98,14 @@ within = 1e-6
 "#;
     let scenario = Scenario::parse(text, "scenarios/chunked.toml", Path::new("scenarios")).expect("accepted");
     assert_eq!(scenario.warnings, [] as [String; 0]);
-    assert_eq!((scenario.server.version, scenario.server.runner), (Version::V0_31_0, Runner::V1));
-    assert_eq!((scenario.server.scheduler.max_num_seqs, scenario.server.scheduler.watermark), (256, 0.01));
-    assert!(!scenario.server.scheduler.async_scheduling);
-    assert_eq!(scenario.server.kv.kv_cache_memory_bytes, Some(Bytes(20 << 30)));
-    assert_eq!(scenario.server.graphs.attention_support, AttentionSupport::UniformBatch);
+    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_31_0, Runner::V1));
+    assert_eq!(
+        (vllm(&scenario.server).scheduler.max_num_seqs, vllm(&scenario.server).scheduler.watermark),
+        (256, 0.01)
+    );
+    assert!(!vllm(&scenario.server).scheduler.async_scheduling);
+    assert_eq!(vllm(&scenario.server).kv.kv_cache_memory_bytes, Some(Bytes(20 << 30)));
+    assert_eq!(vllm(&scenario.server).graphs.attention_support, AttentionSupport::UniformBatch);
     assert_eq!(scenario.profile, ProfileSource::File("scenarios/profiles/my-gpu.toml".into()));
     assert_eq!(&text[scenario.profile_span.clone()], "\"profiles/my-gpu.toml\"");
     assert_eq!(scenario.slo.tpot, Some(SimDuration(40_000_000)));
@@ -116,10 +124,10 @@ within = 1e-6
     assert!(((prompt.mu + prompt.sigma * prompt.sigma / 2.0).exp() - 1200.0).abs() < 1e-9);
     assert!(((output.mu + output.sigma * output.sigma / 2.0).exp() - 200.0).abs() < 1e-9);
     let [default, none, textbook] = &scenario.candidates[..] else { panic!("three candidates") };
-    assert_eq!(default.graphs, scenario.server.graphs);
-    assert_eq!(none.graphs.cudagraph_mode, Some(CudagraphMode::None));
-    assert_eq!(none.graphs.performance_mode, scenario.server.graphs.performance_mode);
-    assert_eq!(textbook.graphs.cudagraph_capture_sizes.as_deref(), Some(&[1, 4, 8, 16, 32][..]));
+    assert_eq!(vllm(&default.options).graphs, vllm(&scenario.server).graphs);
+    assert_eq!(vllm(&none.options).graphs.cudagraph_mode, Some(CudagraphMode::None));
+    assert_eq!(vllm(&none.options).graphs.performance_mode, vllm(&scenario.server).graphs.performance_mode);
+    assert_eq!(vllm(&textbook.options).graphs.cudagraph_capture_sizes.as_deref(), Some(&[1, 4, 8, 16, 32][..]));
     assert_eq!(&text[textbook.span.clone()], "[1, 4, 8, 16, 32]");
     assert_eq!(scenario.expect[0].value, ExpectedValue::Numbers(vec![1.0, 4.0, 8.0, 16.0, 32.0]));
     assert_eq!(scenario.expect[1].command, Command::Price);
@@ -132,11 +140,11 @@ fn what_is_left_out_takes_the_engines_defaults() {
                 [traffic]\nrequests = 3\n[traffic.arrivals.closed_loop]\nconcurrency = 2\n\
                 [traffic.lengths.fixed]\nprompt = 2\noutput = 2\n";
     let scenario = parse(text).expect("accepted");
-    let scheduler = &scenario.server.scheduler;
+    let scheduler = &vllm(&scenario.server).scheduler;
     // The token budget is never above what the sequences can fill: 256 of 4 tokens.
     assert_eq!((scheduler.max_num_seqs, scheduler.max_num_batched_tokens), (256, 1024));
-    assert_eq!((scenario.server.version, scenario.server.runner), (Version::V0_33_0, Runner::V2));
-    assert!((scenario.server.kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
+    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_33_0, Runner::V2));
+    assert!((vllm(&scenario.server).kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
     assert_eq!(scenario.candidates.len(), 1);
     assert_eq!(scenario.candidates[0].name, "engine default");
     insta::assert_snapshot!(scenario.warnings.join("\n"), @r"

@@ -5,17 +5,18 @@ use calibrate::profile::Profile;
 use crate::cost::memory::{GraphMemory, KvPool, NoKvMemory};
 use crate::cost::startup::Startup;
 use crate::cost::{CostModel, EngineSide, Execution};
-use crate::engine::vllm::error::EngineError;
+use crate::engine::error::EngineError;
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::GraphPlan;
+use crate::engine::scheduler::Scheduler;
+use crate::engine::vllm;
 use crate::engine::vllm::memory::PoolTooSmall;
-use crate::engine::vllm::options::{GraphOptions, VllmOptions};
-use crate::engine::vllm::plan::GraphPlan;
-use crate::engine::vllm::scheduler::Scheduler;
 
 /// Everything that is decided before the first request: one server with one candidate's graphs.
 #[derive(Debug)]
 pub struct Setup {
-    /// The options, the candidate's graph options in place.
-    pub options: VllmOptions,
+    /// What the server is started with.
+    pub options: EngineOptions,
     /// What is captured, and how steps are dispatched.
     pub graphs: GraphPlan,
     /// What steps cost.
@@ -60,21 +61,25 @@ impl SetupError {
 }
 
 impl Setup {
-    /// Starts `server` with the graph options of one candidate, in the engine's order: graphs are chosen, the KV pool is
-    /// sized from what they leave, and the pool must hold one longest request.
+    /// Starts a server, in the engine's order: graphs are chosen, the KV pool is sized from what they leave, and the pool
+    /// must hold one longest request.
     ///
     /// # Errors
     /// Where the engine would refuse to start.
-    pub fn prepare(server: &VllmOptions, graphs: &GraphOptions, profile: &Profile) -> Result<Self, SetupError> {
-        let options = VllmOptions { graphs: graphs.clone(), ..server.clone() };
-        let plan = GraphPlan::build(&options)?;
+    pub fn prepare(options: &EngineOptions, profile: &Profile) -> Result<Self, SetupError> {
+        let plan = GraphPlan::build(options)?;
         let descriptors = plan.capture_order();
         let graph_memory = GraphMemory::of(profile, descriptors);
-        let scheduler = &options.scheduler;
-        let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
-        let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
-        crate::engine::vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
-        let side = EngineSide::of(&options, &plan, profile);
+        let (kv_pool, without_graphs) = match options {
+            EngineOptions::Vllm(options) => {
+                let scheduler = &options.scheduler;
+                let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
+                let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
+                vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
+                (kv_pool, without_graphs)
+            }
+        };
+        let side = EngineSide::of(options, &plan, profile);
         let startup = Startup::of(profile, descriptors, side.eager == Execution::CompiledEager);
         Ok(Self {
             graph_memory,
@@ -84,7 +89,7 @@ impl Setup {
             attention_layers: side.attention_layers,
             cost: CostModel::new(profile, &side),
             graphs: plan,
-            options,
+            options: options.clone(),
         })
     }
 
@@ -97,6 +102,11 @@ impl Setup {
     /// A fresh scheduler over this setup's KV pool.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
-        Scheduler::new(self.options.version, &self.options.scheduler, self.kv_pool.num_gpu_blocks)
+        let blocks = self.kv_pool.num_gpu_blocks;
+        match &self.options {
+            EngineOptions::Vllm(options) => {
+                Scheduler::Vllm(vllm::scheduler::Scheduler::new(options.version, &options.scheduler, blocks))
+            }
+        }
     }
 }

@@ -59,7 +59,7 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
 fn overloaded(scenario: &Scenario, setup: &Setup, summary: &Summary) -> Option<String> {
     let closed = matches!(scenario.traffic.kind, TrafficKind::Synthetic { arrivals: Arrivals::ClosedLoop { .. }, .. });
     let (waiting, sent) = (u64::from(summary.waiting_at_last_sent), summary.sent_in_all);
-    let whole_batch = u64::from(setup.options.scheduler.max_num_seqs);
+    let whole_batch = u64::from(setup.options.limits().requests.value);
     let of_note = waiting >= whole_batch || waiting as f64 >= QUEUE_SHARE_OF_NOTE * sent as f64;
     (waiting >= QUEUE_OF_NOTE && of_note && !closed).then(|| {
         format!(
@@ -161,12 +161,14 @@ fn mixed_as_sum(summary: &Summary) -> Option<String> {
 
 fn refused(setup: &Setup, summary: &Summary) -> Option<String> {
     let refused = summary.latency.refused;
+    let longest = setup.options.limits().request_tokens;
     (refused > 0).then(|| {
         format!(
-            "{} {} refused: a prompt as long as max_model_len = {} leaves no room for a token",
+            "{} {} refused: a prompt as long as {} = {} leaves no room for a token",
             count(refused, "request"),
             was(refused),
-            setup.options.scheduler.max_model_len
+            longest.flag,
+            longest.value
         )
     })
 }

@@ -6,9 +6,9 @@ use kernels::units::Bytes;
 use reports::Warning;
 
 use crate::cost::memory::activation_bytes;
+use crate::engine::options::{Limit, Limits};
+use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{RuntimeMode, StepShape};
-use crate::engine::vllm::options::{GraphOptions, SchedulerOptions};
-use crate::engine::vllm::plan::GraphPlan;
 use crate::scenario::{Budget, Scenario};
 use crate::server::Setup;
 use crate::time::SimDuration;
@@ -31,17 +31,17 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
 /// What the engine changes in a candidate's flags, and what follows from them.
 #[must_use]
 pub fn of_plan(name: &str, plan: &GraphPlan) -> Vec<Warning> {
-    plan.warnings().iter().map(|warning| Warning::about(name, warning.code(), warning.to_string())).collect()
+    plan.warnings().into_iter().map(|warning| Warning::about(name, warning.code, warning.message)).collect()
 }
 
 /// What is odd about a step that somebody describes: the server would not schedule it so.
 #[must_use]
-pub fn of_step(name: &str, step: &StepShape, server: &SchedulerOptions) -> Option<Warning> {
-    let SchedulerOptions { max_num_seqs, max_num_batched_tokens, .. } = *server;
-    let excess = if step.requests > max_num_seqs {
-        format!("{} requests, more than max_num_seqs = {max_num_seqs}", step.requests)
-    } else if step.tokens > max_num_batched_tokens {
-        format!("{} tokens, more than max_num_batched_tokens = {max_num_batched_tokens}", step.tokens)
+pub fn of_step(name: &str, step: &StepShape, limits: &Limits) -> Option<Warning> {
+    let Limits { requests, step_tokens, .. } = *limits;
+    let excess = if step.requests > requests.value {
+        format!("{} requests, more than {} = {}", step.requests, requests.flag, requests.value)
+    } else if step.tokens > step_tokens.value {
+        format!("{} tokens, more than {} = {}", step.tokens, step_tokens.flag, step_tokens.value)
     } else {
         return None;
     };
@@ -53,7 +53,7 @@ fn about_memory(name: &str, profile: &Profile, setup: &Setup) -> Option<Warning>
     let device = profile.machine.memory.figures.total;
     let parts = [
         ("weights", profile.identity.model.weights_bytes()),
-        ("activations", activation_bytes(profile, &setup.options.scheduler)),
+        ("activations", activation_bytes(profile, setup.options.limits().step_tokens.value)),
         ("graphs", setup.graph_memory.total()),
         ("KV pool", setup.kv_pool.bytes(profile)),
     ];
@@ -87,8 +87,8 @@ fn about_budget(name: &str, budget: &Budget, setup: &Setup) -> Vec<Warning> {
 
 fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
     let expected = Expected {
-        engine: Some("vllm".to_owned()),
-        engine_version: Some(scenario.server.version.to_string()),
+        engine: Some(scenario.server.engine().to_owned()),
+        engine_version: Some(scenario.server.version()),
         model: scenario.model.as_ref().and_then(|model| ModelGeometry::preset(&model.name)),
         device: scenario.machine.device.clone(),
         driver: scenario.machine.driver.clone(),
@@ -108,7 +108,7 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
             ),
         ));
     }
-    let GraphOptions { tensor_parallel_size, data_parallel_size, .. } = scenario.server.graphs;
+    let (tensor_parallel_size, data_parallel_size) = scenario.server.ranks();
     if tensor_parallel_size > 1 || data_parallel_size > 1 {
         warnings.push(Warning::general(
             "profile_mismatch",
@@ -130,8 +130,8 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
 /// The largest decode batch should be a rung: the busiest steps are the ones that pay for a missing one.
 fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
     let ceiling = *setup.graphs.capture_sizes().last()?;
-    let max_num_seqs = setup.options.scheduler.max_num_seqs;
-    let largest_tokens = max_num_seqs.saturating_mul(setup.options.graphs.num_speculative_tokens + 1);
+    let Limit { flag, value: requests } = setup.options.limits().requests;
+    let largest_tokens = requests.saturating_mul(setup.options.decode_tokens());
     if largest_tokens > ceiling {
         return None; // The plan itself warns of that.
     }
@@ -146,7 +146,7 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
             name,
             "largest_batch_not_a_rung",
             format!(
-                "the largest decode batch, {largest_tokens} tokens (max_num_seqs = {max_num_seqs}), is not a captured \
+                "the largest decode batch, {largest_tokens} tokens ({flag} = {requests}), is not a captured \
                  size: every full batch is padded or relaxed; add {largest_tokens} to cudagraph_capture_sizes"
             ),
         )

@@ -10,16 +10,7 @@ use super::modes::{MambaCache, ResolutionInput, resolve};
 use super::options::{CompilationMode, CudagraphMode, Runner, Ubatch, VllmOptions};
 use super::splitting::sequence_parallel;
 use super::warning::{GraphWarning, ModeChange};
-use crate::engine::shape::{Descriptor, Dispatch, FallbackCause, RuntimeMode, StepShape};
-
-/// What a step of mode NONE runs as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EagerKind {
-    /// The compiled model, launched kernel by kernel.
-    Compiled,
-    /// The model as written: compilation is off.
-    True,
-}
+use crate::engine::shape::{Descriptor, Dispatch, EagerKind, FallbackCause, NeighbourRungs, RuntimeMode, StepShape};
 
 /// The graphs that the engine captures with one set of flags, and its choice among them.
 #[derive(Clone, Debug)]
@@ -47,15 +38,6 @@ enum Dispatcher {
         varlen_query_max: Option<u32>,
         ubatch: Option<Ubatch>,
     },
-}
-
-/// The captured sizes beside the one that a step runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NeighbourRungs {
-    /// The next smaller graph of the same kind: it may be too small for the step.
-    pub lower: Option<Descriptor>,
-    /// The next larger graph of the same kind.
-    pub higher: Option<Descriptor>,
 }
 
 impl GraphPlan {

@@ -1,6 +1,8 @@
 //! The dispatchers' guards as they are evaluated. Dispatch itself runs with [`NoTrace`], which compiles to nothing, so an
 //! explanation comes from the very code that answers steps.
 
+use crate::engine::shape::Guard;
+
 /// A guard of a dispatcher, in the order in which each runner asks (specification sections 3 and 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
@@ -81,6 +83,12 @@ pub struct RuleCheck {
     pub compared: String,
     /// The guard decided: it ended the search, took this graph or sent it away. `false`: the search went on.
     pub fired: bool,
+}
+
+impl From<RuleCheck> for Guard {
+    fn from(check: RuleCheck) -> Self {
+        Self { rule: check.rule.name(), outcome: check.rule.outcome(check.fired), compared: check.compared }
+    }
 }
 
 /// Receives each guard as it is evaluated.

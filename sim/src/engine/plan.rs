@@ -1,0 +1,119 @@
+//! What a server captures and which graph each step runs, whichever engine it is.
+
+use super::error::EngineError;
+use super::options::EngineOptions;
+use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, StepShape};
+use super::vllm;
+
+/// The graphs of one server with one set of flags, and its choice among them.
+#[derive(Clone, Debug)]
+pub enum GraphPlan {
+    /// vLLM's.
+    Vllm(vllm::plan::GraphPlan),
+}
+
+/// A rewrite of the flags by the engine, or a consequence of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanWarning {
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl GraphPlan {
+    /// What a server with these flags captures.
+    ///
+    /// # Errors
+    /// The flags with which the engine does not start, and those this program does not take.
+    pub fn build(options: &EngineOptions) -> Result<Self, EngineError> {
+        Ok(match options {
+            EngineOptions::Vllm(options) => Self::Vllm(vllm::plan::GraphPlan::build(options)?),
+        })
+    }
+
+    /// The graph for a step. One table look-up, no allocation.
+    #[inline]
+    #[must_use]
+    pub fn dispatch(&self, shape: &StepShape) -> Dispatch {
+        match self {
+            Self::Vllm(plan) => plan.dispatch(shape),
+        }
+    }
+
+    /// The guards that [`dispatch`](Self::dispatch) evaluates for this step, in order.
+    #[must_use]
+    pub fn explain(&self, shape: &StepShape) -> Vec<Guard> {
+        match self {
+            Self::Vllm(plan) => plan.explain(shape).into_iter().map(Guard::from).collect(),
+        }
+    }
+
+    /// The captured sizes next to the one that the step runs.
+    #[must_use]
+    pub fn neighbours(&self, shape: &StepShape) -> NeighbourRungs {
+        match self {
+            Self::Vllm(plan) => plan.neighbours(shape),
+        }
+    }
+
+    /// The mode in force, under the engine's name.
+    #[must_use]
+    pub fn mode_name(&self) -> String {
+        match self {
+            Self::Vllm(plan) => plan.mode().to_string(),
+        }
+    }
+
+    /// The capture sizes in force, ascending.
+    #[must_use]
+    pub fn capture_sizes(&self) -> &[u32] {
+        match self {
+            Self::Vllm(plan) => plan.capture_sizes(),
+        }
+    }
+
+    /// The largest capture size; 0 without graphs.
+    #[must_use]
+    pub fn ceiling(&self) -> u32 {
+        match self {
+            Self::Vllm(plan) => plan.ceiling(),
+        }
+    }
+
+    /// What a step without a graph runs as.
+    #[must_use]
+    pub fn eager_kind(&self) -> EagerKind {
+        match self {
+            Self::Vllm(plan) => plan.eager_kind(),
+        }
+    }
+
+    /// What the engine changed, and what follows from the flags.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<PlanWarning> {
+        match self {
+            Self::Vllm(plan) => plan
+                .warnings()
+                .iter()
+                .map(|warning| PlanWarning { code: warning.code(), message: warning.to_string() })
+                .collect(),
+        }
+    }
+
+    /// All descriptors in the order in which they are captured.
+    #[must_use]
+    pub fn capture_order(&self) -> &[Descriptor] {
+        match self {
+            Self::Vllm(plan) => plan.capture_order(),
+        }
+    }
+
+    /// CUDA graphs captured for a model of `attention_layers`.
+    #[must_use]
+    pub fn cuda_graphs(&self, attention_layers: u32) -> u64 {
+        match self {
+            Self::Vllm(plan) => plan.cuda_graphs(attention_layers),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Who runs in the next step, whichever engine it is.
+
+use super::refusal::Refusal;
+use super::request::{NewRequest, Slot};
+use super::step::{StepOutcome, StepPlan};
+use super::vllm;
+
+/// One server's scheduler: its queues and its KV blocks.
+///
+/// The caller steps it as the engine's loop does: [`schedule`](Self::schedule) while fewer than [`depth`](Self::depth)
+/// steps are in flight, otherwise [`apply`](Self::apply) the output of the oldest.
+#[derive(Clone, Debug)]
+pub enum Scheduler {
+    /// vLLM's.
+    Vllm(vllm::scheduler::Scheduler),
+}
+
+/// Forwards a call to the scheduler of the engine.
+macro_rules! forward {
+    ($self:ident, $scheduler:ident => $call:expr) => {
+        match $self {
+            Self::Vllm($scheduler) => $call,
+        }
+    };
+}
+
+impl Scheduler {
+    /// Whether the engine takes a prompt of this length.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for an empty prompt and for one that leaves no room for an output token.
+    pub fn fits(&self, prompt_tokens: u32) -> Result<(), Refusal> {
+        forward!(self, scheduler => scheduler.fits(prompt_tokens))
+    }
+
+    /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.
+    pub fn add(&mut self, request: &NewRequest) -> Slot {
+        forward!(self, scheduler => scheduler.add(request))
+    }
+
+    /// Schedules the next step into `plan`, which is cleared first. The step may hold no tokens.
+    pub fn schedule(&mut self, plan: &mut StepPlan) {
+        forward!(self, scheduler => scheduler.schedule(plan));
+    }
+
+    /// Applies the output of `plan`, the oldest step in flight. `out` is cleared first.
+    pub fn apply(&mut self, plan: &StepPlan, out: &mut StepOutcome) {
+        forward!(self, scheduler => scheduler.apply(plan, out));
+    }
+
+    /// Some request is unfinished, or one has finished and no step has reported it yet.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        forward!(self, scheduler => scheduler.has_work())
+    }
+
+    /// Requests in the running list.
+    #[must_use]
+    pub fn running(&self) -> u32 {
+        forward!(self, scheduler => scheduler.running())
+    }
+
+    /// Requests in the waiting queue, preempted ones included.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        forward!(self, scheduler => scheduler.waiting())
+    }
+
+    /// KV blocks that no request holds.
+    #[must_use]
+    pub fn free_blocks(&self) -> u32 {
+        forward!(self, scheduler => scheduler.free_blocks())
+    }
+
+    /// KV blocks that requests can hold.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        forward!(self, scheduler => scheduler.usable_blocks())
+    }
+
+    /// Preemptions so far.
+    #[must_use]
+    pub fn preemptions(&self) -> u64 {
+        forward!(self, scheduler => scheduler.preemptions())
+    }
+
+    /// Steps in flight that the engine's loop allows.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        forward!(self, scheduler => scheduler.depth())
+    }
+}
