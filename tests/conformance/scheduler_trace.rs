@@ -108,7 +108,12 @@ fn options(config: &Config) -> SchedulerOptions {
         prefill_schedule_interval: config.prefill_schedule_interval,
         scheduler_reserve_full_isl: config.scheduler_reserve_full_isl,
         watermark: config.watermark,
+        ..SchedulerOptions::default()
     }
+}
+
+fn vllm_options(config: &Config, runner: Runner, graphs: GraphOptions) -> VllmOptions {
+    VllmOptions { version: config.vllm, runner, scheduler: options(config), kv: KvOptions::default(), graphs }
 }
 
 /// The graphs of both runners on the trace's ladders.
@@ -126,9 +131,7 @@ impl Runners {
                 num_speculative_tokens: config.num_speculative_tokens,
                 ..GraphOptions::default()
             };
-            let scheduler = options(config);
-            GraphPlan::build(&VllmOptions { version: config.vllm, runner, scheduler, kv: KvOptions::default(), graphs })
-                .map_err(|error| error.to_string())
+            GraphPlan::build(&vllm_options(config, runner, graphs)).map_err(|error| error.to_string())
         };
         Ok(Self { v1: plan(Runner::V1, &config.ladder_v1)?, v2: plan(Runner::V2, &config.ladder_v2)? })
     }
@@ -151,7 +154,8 @@ struct Replay {
 /// fewer steps than the depth are in flight afterwards, go on to the next iteration; else apply the oldest step.
 fn replay(trace: &Trace) -> Result<Replay, String> {
     let runners = Runners::of(&trace.config)?;
-    let mut scheduler = Scheduler::new(trace.config.vllm, &options(&trace.config), trace.config.num_gpu_blocks);
+    let server = vllm_options(&trace.config, Runner::V2, GraphOptions::default());
+    let mut scheduler = Scheduler::new(&server, trace.config.num_gpu_blocks);
     let resolved = Resolved {
         max_num_scheduled_tokens: scheduler.token_budget(),
         usable_blocks: scheduler.usable_blocks(),
@@ -181,7 +185,7 @@ fn replay(trace: &Trace) -> Result<Replay, String> {
             }
         }
         if let Some((step, plan)) = in_flight.pop_front() {
-            scheduler.apply(&plan, &mut outcome);
+            scheduler.apply(&plan, &mut |_| 0, &mut outcome);
             let finished: Vec<u32> = outcome.delivered.iter().filter(|d| d.finished).map(|d| d.id.0).collect();
             if !finished.is_empty() {
                 steps[step]["fin"] = json!(finished);

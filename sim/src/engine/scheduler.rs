@@ -2,7 +2,7 @@
 
 use super::refusal::Refusal;
 use super::request::{NewRequest, Slot};
-use super::step::{StepOutcome, StepPlan};
+use super::step::{Scheduled, StepOutcome, StepPlan};
 use super::vllm;
 
 /// One server's scheduler: its queues and its KV blocks.
@@ -44,8 +44,11 @@ impl Scheduler {
     }
 
     /// Applies the output of `plan`, the oldest step in flight. `out` is cleared first.
-    pub fn apply(&mut self, plan: &StepPlan, out: &mut StepOutcome) {
-        forward!(self, scheduler => scheduler.apply(plan, out));
+    ///
+    /// `accepted` says how many drafts of an entry the model accepts; more than the entry has count as all. It is asked
+    /// once, in scheduling order, for each entry that samples and carries drafts which somebody made.
+    pub fn apply(&mut self, plan: &StepPlan, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) {
+        forward!(self, scheduler => scheduler.apply(plan, accepted, out));
     }
 
     /// Some request is unfinished, or one has finished and no step has reported it yet.

@@ -3,15 +3,12 @@
 use super::request::{RequestId, Slot};
 use super::shape::StepShape;
 
-/// Query length of a uniform decode step: one token per request, as no drafts are scheduled.
-const UNIFORM_QUERY: u32 = 1;
-
 /// One scheduled step. The caller keeps it while the step is in flight and reuses it afterwards.
 ///
 /// An entry is a **prefill** if it computes prompt tokens (or recomputes known ones) and is either longer than one
-/// token or the first of its request; every other entry is a **decode**. So the last single token of a chunked prompt
-/// counts as a decode: it attends to earlier keys and values as a decode does, and runner V2 lets it into decode
-/// graphs (specification section 6).
+/// token, drafts aside, or the first of its request; every other entry is a **decode**. So the last single token of a
+/// chunked prompt counts as a decode: it attends to earlier keys and values as a decode does, and runner V2 lets it
+/// into decode graphs (specification section 6). An entry that verifies `k` drafts is one decode of `1 + k` tokens.
 #[derive(Clone, Debug, Default)]
 pub struct StepPlan {
     /// Who is scheduled, in scheduling order.
@@ -24,10 +21,14 @@ pub struct StepPlan {
     pub prefills: Vec<Chunk>,
     /// Decode entries.
     pub decode_requests: u32,
-    /// Sum over the decode entries of the tokens they attend to: computed before, and scheduled.
+    /// Sum over the decode entries of the tokens they attend to: computed before, and scheduled. Once for each entry,
+    /// also for one that verifies drafts: its tokens read the same keys and values in one pass.
     pub decode_context_tokens: u64,
-    /// Entries that sample an output token.
+    /// Entries that sample, whatever number of tokens each of them will get: without drafts exactly one.
     pub sampled: u32,
+    /// Drafts of the entries that sample. The output head runs over `sampled + drafts` rows: one for each draft and one
+    /// behind the last.
+    pub drafts: u32,
 }
 
 /// One request's share of a step.
@@ -37,14 +38,18 @@ pub struct Scheduled {
     pub slot: Slot,
     /// The request.
     pub id: RequestId,
-    /// Tokens scheduled: its query length.
+    /// Tokens scheduled: its query length, drafts included.
     pub tokens: u32,
+    /// The last so many of `tokens` are drafts to be verified.
+    pub drafts: u32,
     /// Tokens computed before this step.
     pub context_tokens: u32,
     /// A prefill in the sense of [`StepPlan`].
     pub prefill: bool,
-    /// Samples an output token; `false` while known tokens are left to compute.
+    /// Samples output tokens: one, and one more for each draft accepted. `false` while known tokens are left to compute.
     pub samples: bool,
+    /// The drafts only fill the batch up to a uniform query length: nobody made them, and none is accepted.
+    pub placeholder_drafts: bool,
 }
 
 /// A request that lost its KV blocks; it is recomputed from its first token later.
@@ -70,6 +75,21 @@ pub struct Chunk {
 pub struct StepOutcome {
     /// Who received tokens, in scheduling order.
     pub delivered: Vec<Delivered>,
+    /// What became of the drafts, in scheduling order, those of `late` requests included.
+    pub verified: Vec<Verified>,
+    /// Whose share of the step was in vain: the output before had finished them already. In scheduling order.
+    pub late: Vec<RequestId>,
+}
+
+/// The drafts of one entry that sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The request.
+    pub id: RequestId,
+    /// Drafts verified.
+    pub drafts: u32,
+    /// Those at the front that the model would have sampled too.
+    pub accepted: u32,
 }
 
 /// Output tokens handed to one request.
@@ -87,6 +107,14 @@ pub struct Delivered {
     pub finished: bool,
 }
 
+impl StepOutcome {
+    pub(crate) fn clear(&mut self) {
+        self.delivered.clear();
+        self.verified.clear();
+        self.late.clear();
+    }
+}
+
 impl StepPlan {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
@@ -96,6 +124,7 @@ impl StepPlan {
         self.decode_requests = 0;
         self.decode_context_tokens = 0;
         self.sampled = 0;
+        self.drafts = 0;
     }
 
     /// Appends an entry and adds to the sums. `prefilling`: computed tokens were short of the request's prefill length.
@@ -105,6 +134,7 @@ impl StepPlan {
         self.shape.max_query = self.shape.max_query.max(entry.tokens);
         self.shape.prefilling |= prefilling;
         self.sampled += u32::from(entry.samples);
+        self.drafts += if entry.samples { entry.drafts } else { 0 };
         if entry.prefill {
             self.prefills.push(Chunk { tokens: entry.tokens, context: entry.context_tokens });
         } else {
@@ -113,15 +143,16 @@ impl StepPlan {
         self.entries.push(entry);
     }
 
-    /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 does not ask
-    /// whether anybody is still prefilling; V2 takes any common length, but only from batches of decode entries.
-    pub(crate) fn close(&mut self) {
+    /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 asks for
+    /// `uniform_query` tokens a request and not whether anybody is still prefilling; V2 takes any common length, but only
+    /// from batches of decode entries.
+    pub(crate) fn close(&mut self, uniform_query: u32) {
         let shape = &mut self.shape;
         shape.requests = self.entries.len() as u32;
         self.decode_requests = shape.requests - self.prefills.len() as u32;
         let common_tokens = u64::from(shape.max_query) * u64::from(shape.requests);
         let common_length = shape.requests > 0 && u64::from(shape.tokens) == common_tokens;
-        shape.uniform_v1 = common_length && shape.max_query == UNIFORM_QUERY;
+        shape.uniform_v1 = common_length && shape.max_query == uniform_query;
         shape.uniform_v2 = (common_length && self.prefills.is_empty()).then_some(shape.max_query);
     }
 }

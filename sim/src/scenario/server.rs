@@ -135,6 +135,7 @@ fn scheduler(
         prefill_schedule_interval: interval.unwrap_or(default.prefill_schedule_interval),
         scheduler_reserve_full_isl: file.scheduler_reserve_full_isl.unwrap_or(default.scheduler_reserve_full_isl),
         watermark: watermark.unwrap_or(default.watermark),
+        ..default
     })
 }
 

@@ -171,7 +171,7 @@ impl<'a> Replica<'a> {
     fn apply_oldest(&mut self, source: &mut Source, observer: &mut impl Observer) -> Result<(), ServerError> {
         let flight = self.in_flight.pop_front().expect("the loop applies only while a step is in flight");
         self.now = self.now.max(flight.end);
-        self.scheduler.apply(&flight.plan, &mut self.outcome);
+        self.scheduler.apply(&flight.plan, &mut |_| 0, &mut self.outcome);
         if let Some(step) = flight.step {
             observer.observe(&Event::StepApplied { at: self.now, step, outcome: &self.outcome })?;
         }

@@ -104,9 +104,7 @@ impl Setup {
     pub fn scheduler(&self) -> Scheduler {
         let blocks = self.kv_pool.num_gpu_blocks;
         match &self.options {
-            EngineOptions::Vllm(options) => {
-                Scheduler::Vllm(vllm::scheduler::Scheduler::new(options.version, &options.scheduler, blocks))
-            }
+            EngineOptions::Vllm(options) => Scheduler::Vllm(vllm::scheduler::Scheduler::new(options, blocks)),
         }
     }
 }

@@ -72,6 +72,57 @@ pub struct SchedulerOptions {
     pub scheduler_reserve_full_isl: bool,
     /// Share of the pool kept free on admission, the null block counted with it.
     pub watermark: f64,
+    /// Who goes first, and who is preempted.
+    pub policy: SchedulingPolicy,
+    /// Requests reuse the KV blocks of an equal prompt head.
+    pub enable_prefix_caching: bool,
+    /// How drafts are made; matters only with `num_speculative_tokens` above 0.
+    pub drafter: Drafter,
+}
+
+/// The order in which requests are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchedulingPolicy {
+    /// First come, first served; the last admitted request is preempted.
+    Fcfs,
+    /// The smallest priority value first, then the earliest arrival; the last in that order is preempted.
+    Priority,
+}
+
+/// Who drafts, as far as the scheduler has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Drafter {
+    /// The speculative method.
+    pub method: SpeculativeMethod,
+    /// All drafts of a step come from one forward pass of the drafter.
+    pub parallel_drafting: bool,
+}
+
+/// A speculative method under the engine's own name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeculativeMethod {
+    /// Drafts repeat what followed the same tokens before.
+    Ngram,
+    /// The same over a suffix tree of all outputs.
+    Suffix,
+    /// Extra heads of the model.
+    Medusa,
+    /// A small network over the model's hidden states.
+    MlpSpeculator,
+    /// A smaller model.
+    DraftModel,
+    /// EAGLE.
+    Eagle,
+    /// EAGLE-3.
+    Eagle3,
+    /// Multi-token prediction layers of the model itself.
+    Mtp,
+    /// DFlash.
+    Dflash,
+    /// `DSpark`.
+    Dspark,
 }
 
 /// Options that size the KV pool.
@@ -321,7 +372,16 @@ impl Default for SchedulerOptions {
             prefill_schedule_interval: 1,
             scheduler_reserve_full_isl: true,
             watermark: 0.0,
+            policy: SchedulingPolicy::Fcfs,
+            enable_prefix_caching: false,
+            drafter: Drafter::default(),
         }
+    }
+}
+
+impl Default for Drafter {
+    fn default() -> Self {
+        Self { method: SpeculativeMethod::Ngram, parallel_drafting: false }
     }
 }
 

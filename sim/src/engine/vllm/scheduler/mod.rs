@@ -17,7 +17,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::memory::BlockPool;
-use super::options::{SchedulerOptions, Version};
+use super::options::{Version, VllmOptions};
 use crate::engine::refusal::{Refusal, fits};
 use crate::engine::request::{NewRequest, Slot};
 use cadence::PrefillCadence;
@@ -53,6 +53,8 @@ struct Rules {
     asynchronous: bool,
     reserve_full_prompt: bool,
     watermark_blocks: u32,
+    /// Runner V1's uniform decode query length, in tokens.
+    uniform_query: u32,
 }
 
 impl Scheduler {
@@ -61,14 +63,17 @@ impl Scheduler {
     /// The options are those of an engine that starts: the pool passes [`check_pool`](super::memory::check_pool),
     /// every size is at least 1, and without chunked prefill the token budget is at least `max_model_len`.
     #[must_use]
-    pub fn new(version: Version, options: &SchedulerOptions, num_gpu_blocks: u32) -> Self {
+    pub fn new(options: &VllmOptions, num_gpu_blocks: u32) -> Self {
+        let rules = Rules::new(options, num_gpu_blocks);
+        let version = options.version;
+        let options = &options.scheduler;
         let interval = match version {
             // 0.31.0 uses the interval only to balance data-parallel ranks, and this is one rank.
             Version::V0_31_0 => 1,
             Version::V0_33_0 => options.prefill_schedule_interval,
         };
         Self {
-            rules: Rules::new(options, num_gpu_blocks),
+            rules,
             requests: Slab::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -152,7 +157,9 @@ impl Scheduler {
 }
 
 impl Rules {
-    fn new(options: &SchedulerOptions, num_gpu_blocks: u32) -> Self {
+    fn new(options: &VllmOptions, num_gpu_blocks: u32) -> Self {
+        let drafts = options.graphs.num_speculative_tokens;
+        let options = &options.scheduler;
         let input_budget = options.max_num_batched_tokens;
         Self {
             // Both the scheduled-token budget and the input budget bind; without draft slots both fall by the same.
@@ -168,6 +175,7 @@ impl Rules {
             asynchronous: options.async_scheduling,
             reserve_full_prompt: options.scheduler_reserve_full_isl,
             // A share of the whole pool, the null block included.
+            uniform_query: 1 + drafts,
             watermark_blocks: (options.watermark * f64::from(num_gpu_blocks)) as u32,
         }
     }

@@ -2,13 +2,17 @@
 
 use super::Scheduler;
 use crate::engine::request::Slot;
-use crate::engine::step::{Delivered, StepOutcome, StepPlan};
+use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan};
 
 impl Scheduler {
     /// Applies the output of `plan`, the oldest step in flight: tokens are delivered, finished requests leave and
     /// their blocks and slots are free at once. `out` is cleared first.
-    pub fn apply(&mut self, plan: &StepPlan, out: &mut StepOutcome) {
-        out.delivered.clear();
+    ///
+    /// `accepted` says how many drafts of an entry the model accepts; more than the entry has count as all. It is asked
+    /// once, in scheduling order, for each entry that samples and carries drafts which somebody made.
+    pub fn apply(&mut self, plan: &StepPlan, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) {
+        let _ = accepted;
+        out.clear();
         let mut finished_running = false;
         for entry in &plan.entries {
             let request = &mut self.requests[entry.slot];

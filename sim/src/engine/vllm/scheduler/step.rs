@@ -37,7 +37,7 @@ impl Scheduler {
         if plan.preempted.is_empty() {
             self.schedule_waiting(&mut round, plan);
         }
-        plan.close();
+        plan.close(self.rules.uniform_query);
         self.cadence.scheduled(plan.shape.tokens, round.prefilled);
         self.finish_unreported = false;
     }
@@ -159,6 +159,16 @@ impl Round {
         let samples = !request.mid_prefill;
         request.placeholders += u32::from(samples && self.asynchronous);
         let prefill = prefilling && (tokens > 1 || context_tokens == 0);
-        plan.push(Scheduled { slot, id: request.id, tokens, context_tokens, prefill, samples }, prefilling);
+        let entry = Scheduled {
+            slot,
+            id: request.id,
+            tokens,
+            drafts: 0,
+            context_tokens,
+            prefill,
+            samples,
+            placeholder_drafts: false,
+        };
+        plan.push(entry, prefilling);
     }
 }

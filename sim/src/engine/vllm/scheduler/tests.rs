@@ -9,6 +9,7 @@ use super::*;
 use crate::engine::request::RequestId;
 use crate::engine::step::{Chunk, Delivered, Preempted, StepOutcome, StepPlan};
 use crate::engine::vllm::memory::check_pool;
+use crate::engine::vllm::options::{GraphOptions, KvOptions, Runner, SchedulerOptions};
 
 /// A pool that no test runs out of, unless it says so.
 const AMPLE: u32 = 10_000;
@@ -17,12 +18,17 @@ fn sync_options() -> SchedulerOptions {
     SchedulerOptions { async_scheduling: false, ..SchedulerOptions::default() }
 }
 
+fn server(version: Version, scheduler: &SchedulerOptions) -> VllmOptions {
+    let graphs = GraphOptions::default();
+    VllmOptions { version, runner: Runner::V2, scheduler: scheduler.clone(), kv: KvOptions::default(), graphs }
+}
+
 fn request(id: u32, prompt_tokens: u32, output_tokens: u32) -> NewRequest {
     NewRequest::plain(RequestId(id), prompt_tokens, output_tokens)
 }
 
 fn scheduler(options: &SchedulerOptions, num_gpu_blocks: u32, requests: &[NewRequest]) -> Scheduler {
-    let mut scheduler = Scheduler::new(Version::V0_33_0, options, num_gpu_blocks);
+    let mut scheduler = Scheduler::new(&server(Version::V0_33_0, options), num_gpu_blocks);
     for request in requests {
         scheduler.add(request);
     }
@@ -37,7 +43,7 @@ fn next(scheduler: &mut Scheduler) -> StepPlan {
 
 fn output(scheduler: &mut Scheduler, plan: &StepPlan) -> Vec<Delivered> {
     let mut outcome = StepOutcome::default();
-    scheduler.apply(plan, &mut outcome);
+    scheduler.apply(plan, &mut |_| 0, &mut outcome);
     outcome.delivered
 }
 
@@ -94,7 +100,7 @@ fn no_more_than_max_num_active_seqs_run() {
 fn the_prefill_interval_is_ignored_by_0_31_0_on_one_rank() {
     let options = SchedulerOptions { prefill_schedule_interval: 3, ..sync_options() };
     let admitted_at = |version| {
-        let mut scheduler = Scheduler::new(version, &options, AMPLE);
+        let mut scheduler = Scheduler::new(&server(version, &options), AMPLE);
         scheduler.add(&request(0, 4, 9));
         let plan = next(&mut scheduler);
         output(&mut scheduler, &plan);
@@ -317,6 +323,7 @@ prop_compose! {
             prefill_schedule_interval,
             scheduler_reserve_full_isl,
             watermark,
+            ..SchedulerOptions::default()
         }
     }
 }
@@ -358,7 +365,7 @@ impl Ledger {
             recount.push(entry, false);
         }
         recount.shape.prefilling = plan.shape.prefilling;
-        recount.close();
+        recount.close(scheduler.rules.uniform_query);
         prop_assert_eq!(recount.shape, plan.shape);
         prop_assert!(plan.shape.prefilling || plan.prefills.is_empty());
         prop_assert!(plan.shape.tokens <= scheduler.token_budget());
@@ -400,7 +407,7 @@ impl Ledger {
 /// Runs a load to its end in the engine's loop, checking every call, and returns the tokens delivered per request.
 fn run(load: &Load, version: Version) -> Result<Vec<u32>, TestCaseError> {
     prop_assert_eq!(check_pool(&load.options, load.num_gpu_blocks), Ok(()));
-    let mut scheduler = Scheduler::new(version, &load.options, load.num_gpu_blocks);
+    let mut scheduler = Scheduler::new(&server(version, &load.options), load.num_gpu_blocks);
     let mut ledger = Ledger::default();
     let mut pending: Vec<usize> = (0..load.requests.len()).collect();
     let mut in_flight: VecDeque<StepPlan> = VecDeque::new();
@@ -424,7 +431,7 @@ fn run(load: &Load, version: Version) -> Result<Vec<u32>, TestCaseError> {
             }
         }
         if let Some(plan) = in_flight.pop_front() {
-            scheduler.apply(&plan, &mut outcome);
+            scheduler.apply(&plan, &mut |_| 0, &mut outcome);
             ledger.check_outcome(&scheduler, &outcome)?;
         } else if pending.is_empty() {
             prop_assert_eq!(ledger.finished, load.requests.len());
@@ -462,7 +469,7 @@ fn random_loads_do_preempt() {
     let preempting = (0..100)
         .filter(|_| {
             let load = load().new_tree(&mut runner).expect("a load").current();
-            let mut scheduler = Scheduler::new(Version::V0_33_0, &load.options, load.num_gpu_blocks);
+            let mut scheduler = Scheduler::new(&server(Version::V0_33_0, &load.options), load.num_gpu_blocks);
             for (index, &(prompt, output, _)) in load.requests.iter().enumerate() {
                 scheduler.add(&request(index as u32, prompt, output));
             }
