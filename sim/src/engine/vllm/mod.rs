@@ -9,6 +9,7 @@ pub mod config;
 pub mod dispatch;
 mod drafting;
 pub mod error;
+pub mod grids;
 pub mod ladder;
 pub mod memory;
 pub mod modes;

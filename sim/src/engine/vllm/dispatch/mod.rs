@@ -1,5 +1,6 @@
 //! From a step's shape to its graph: the dispatchers of both model runners.
 
+pub mod agreement;
 pub mod explain;
 pub mod lora;
 mod rungs;
