@@ -14,19 +14,23 @@ struct Config {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "fn", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "fn", deny_unknown_fields)]
 enum Grid {
-    PrefillGrid { limit: u32, dense_head: bool },
-    VarlenDecodeGrid { limit: u32, dense_head: bool },
-    DecodeGrid { limit: u32 },
+    #[serde(rename = "prefill_grid")]
+    Prefill { limit: u32, dense_head: bool },
+    #[serde(rename = "varlen_decode_grid")]
+    VarlenDecode { limit: u32, dense_head: bool },
+    #[serde(rename = "decode_grid")]
+    Decode { limit: u32 },
+    #[serde(rename = "decode_max_tokens")]
     DecodeMaxTokens { max_cudagraph_capture_size: Option<u32>, max_decode_cudagraph_capture_tokens: Option<u32> },
 }
 
 fn grid(_: &Config, input: &Grid) -> Value {
     match *input {
-        Grid::PrefillGrid { limit, dense_head } => json!({ "grid": grids::prefill(limit, dense_head) }),
-        Grid::VarlenDecodeGrid { limit, dense_head } => json!({ "grid": grids::varlen_decode(limit, dense_head) }),
-        Grid::DecodeGrid { limit } => json!({ "grid": grids::decode(limit) }),
+        Grid::Prefill { limit, dense_head } => json!({ "grid": grids::prefill(limit, dense_head) }),
+        Grid::VarlenDecode { limit, dense_head } => json!({ "grid": grids::varlen_decode(limit, dense_head) }),
+        Grid::Decode { limit } => json!({ "grid": grids::decode(limit) }),
         Grid::DecodeMaxTokens { max_cudagraph_capture_size, max_decode_cudagraph_capture_tokens } => {
             let widest = max_cudagraph_capture_size.unwrap_or(0);
             json!({ "max_tokens": grids::decode_max_tokens(widest, max_decode_cudagraph_capture_tokens) })
