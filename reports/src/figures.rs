@@ -132,6 +132,7 @@ figures! {
         median_decode_rows, "rows without prefill, median", "rows", Plain, Neither;
         p99_decode_rows, "rows without prefill, p99", "rows", Plain, Neither;
         max_decode_rows, "rows without prefill, most", "rows", Plain, Neither;
+        running_at_last_sent, "running at the last arrival", "requests", Plain, Neither;
         peak_waiting, "requests waiting, most", "requests", Plain, Lower;
         preemptions, "preemptions", "preemptions", Plain, Lower;
         mean_step_ms, "step, mean, ms", "ms", Plain, Lower;

@@ -117,6 +117,8 @@ pub struct CandidateReport {
     pub p99_decode_rows: Figure,
     /// Most rows of a step without a prefill, rows.
     pub max_decode_rows: Figure,
+    /// Requests that were running when the last one was sent: the state that open traffic had settled in.
+    pub running_at_last_sent: Figure,
     /// Most requests waiting after a step was scheduled.
     pub peak_waiting: Figure,
     /// Mean duration of a step, over all steps, ms.

@@ -81,6 +81,12 @@ impl GraphPlan {
         }
     }
 
+    /// Tokens of the largest graph that a step of decoding requests can run; 0 without any.
+    #[must_use]
+    pub fn decode_ceiling(&self) -> u32 {
+        self.capture_order().iter().map(|graph| graph.tokens).max().unwrap_or(0)
+    }
+
     /// What a step without a graph runs as.
     #[must_use]
     pub fn eager_kind(&self) -> EagerKind {

@@ -9,6 +9,7 @@ pub mod distribution;
 pub mod held_up;
 pub mod latency;
 pub mod rungs;
+pub mod steady;
 pub mod steps;
 
 use std::io;
@@ -19,6 +20,7 @@ pub use distribution::{Distribution, Spread};
 pub use held_up::HeldUp;
 pub use latency::{Latency, LatencyRecorder};
 pub use rungs::{RungRecorder, RungStats};
+pub use steady::SteadyStates;
 pub use steps::StepTotals;
 
 use crate::cost::CostModel;
@@ -37,6 +39,9 @@ pub struct Metrics<'a> {
     /// Waiting requests as of the last schedule, and those that joined since.
     waiting: u32,
     waiting_at_last_sent: u32,
+    /// Running requests as of the last schedule.
+    running: u32,
+    running_at_last_sent: u32,
 }
 
 /// What the metrics of one run came to.
@@ -54,6 +59,8 @@ pub struct Summary {
     pub sent_in_all: u64,
     /// Requests that were waiting when the last one was sent, itself included.
     pub waiting_at_last_sent: u32,
+    /// Requests that were running then.
+    pub running_at_last_sent: u32,
 }
 
 impl<'a> Metrics<'a> {
@@ -69,6 +76,8 @@ impl<'a> Metrics<'a> {
             sent: 0,
             waiting: 0,
             waiting_at_last_sent: 0,
+            running: 0,
+            running_at_last_sent: 0,
         }
     }
 
@@ -82,6 +91,7 @@ impl<'a> Metrics<'a> {
             steps_before_cut: self.steps_before_cut,
             sent_in_all: self.sent,
             waiting_at_last_sent: self.waiting_at_last_sent,
+            running_at_last_sent: self.running_at_last_sent,
         }
     }
 }
@@ -95,8 +105,10 @@ impl Observer for Metrics<'_> {
                 self.sent += 1;
                 self.waiting += 1;
                 self.waiting_at_last_sent = self.waiting;
+                self.running_at_last_sent = self.running;
+                self.rungs.record_sent();
             }
-            Event::StepScheduled(step) => self.waiting = step.waiting,
+            Event::StepScheduled(step) => (self.waiting, self.running) = (step.waiting, step.running),
             _ => {}
         }
         match event {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::HeldUp;
+use super::{HeldUp, SteadyStates};
 use crate::cost::CostModel;
 use crate::engine::shape::{Descriptor, FallbackCause};
 use crate::observe::StepScheduled;
@@ -70,6 +70,8 @@ pub struct RungStats {
     pub held_up: HeldUp,
     /// Graph steps by what their launch without the graph could cost; none where that is no planning figure.
     pub held_up_without_graph: HeldUp,
+    /// What the steps say about steady states.
+    pub steady: SteadyStates,
     /// Steps of decoding requests only.
     pub decode_steps: u64,
     /// Of those, steps above the largest captured size.
@@ -83,6 +85,11 @@ impl<'a> RungRecorder<'a> {
     #[must_use]
     pub fn new(cost: &'a CostModel, asynchronous: bool) -> Self {
         Self { cost, asynchronous, stats: RungStats::default(), fired: Vec::new(), last: 0 }
+    }
+
+    /// Takes note of a request that is sent.
+    pub fn record_sent(&mut self) {
+        self.stats.steady.record_sent();
     }
 
     /// Takes note of one step.
@@ -105,6 +112,7 @@ impl<'a> RungRecorder<'a> {
                 stats.held_up.add(step.cost.launch_slack(self.asynchronous), launch);
             }
             stats.first_fallback.get_or_insert(step.span.scheduled);
+            stats.steady.record(step, None);
             return;
         }
         let eager = self.cost.eager_period(&step.work, &step.dispatch, &step.cost, self.asynchronous);
@@ -113,6 +121,7 @@ impl<'a> RungRecorder<'a> {
         if let Some(launch) = &self.cost.planned_launch {
             stats.held_up_without_graph.add(eager.launch_slack, launch);
         }
+        stats.steady.record(step, Some(eager.on_line));
         let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
         stats.losing_steps += u64::from(saved_ns < 0);
         stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < eager.graph_on_stairs);

@@ -25,6 +25,7 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     };
     set_latency(&mut report, &summary.latency);
     set_steps(&mut report, &summary.steps);
+    report.running_at_last_sent = (summary.sent_in_all > 0).then_some(summary.running_at_last_sent).into();
     set_rungs(&mut report, setup, &summary.rungs);
     set_price(&mut report, setup);
     report.cold_start = cold_start(&summary.latency, &summary.steps_before_cut);

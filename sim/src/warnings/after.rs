@@ -3,6 +3,7 @@
 use reports::Warning;
 
 use super::declared::rests_on_declared;
+use super::steady::second_steady_state;
 use super::{count, percent, was};
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
@@ -40,6 +41,7 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
         overloaded(scenario, setup, summary).map(|message| about("overloaded", message)),
         nothing_left(scenario, summary).map(|message| about("nothing_measured", message)),
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
+        second_steady_state(scenario, setup, summary).map(|message| about("second_steady_state", message)),
         relaxed(summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
         rests_on_declared(setup.cost.planned_launch.as_ref(), &summary.rungs)

@@ -3,6 +3,7 @@
 mod after;
 mod before;
 mod declared;
+mod steady;
 
 pub use after::{FinishedRun, after_run, fewer_requests};
 pub use before::{before_run, of_plan, of_step};
