@@ -122,7 +122,7 @@ fn dispatch(runner: Runner) {
         (0..64).map(|i| if i % 4 == 3 { prefill(40 + i * 11) } else { decode(1 + i * 3) }).collect();
     let options = VllmOptions {
         version: Version::V0_33_0,
-        runner,
+        runner: Some(runner),
         scheduler: SchedulerOptions { max_num_batched_tokens: 8192, ..SchedulerOptions::default() },
         kv: KvOptions::default(),
         graphs: GraphOptions::default(),

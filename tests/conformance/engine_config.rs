@@ -4,11 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sim::engine::vllm::config::GraphConfig;
 use sim::engine::vllm::options::{
-    CompilationMode, CudagraphMode, GraphOptions, KvOptions, Runner, SchedulerOptions, SplittingOps, Version,
-    VllmOptions,
+    CompilationMode, CudagraphMode, GraphOptions, KvOptions, OptimizationLevel, Runner, SchedulerOptions, SplittingOps,
+    Version, VllmOptions,
 };
 
-use crate::vectors::{Tally, Vector, same, vectors};
+use crate::modes::splitting_ops;
+use crate::vectors::check_lines;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,27 +25,20 @@ struct Config {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    optimization_level: u32,
+    optimization_level: usize,
     enforce_eager: bool,
     cudagraph_mode: Option<CudagraphMode>,
     compilation_mode: Option<CompilationMode>,
+    #[serde(deserialize_with = "splitting_ops")]
     splitting_ops: SplittingOps,
     cudagraph_capture_sizes: Option<Vec<u32>>,
     max_cudagraph_capture_size: Option<u32>,
 }
 
-/// Options as a user on another optimization level has to write them for this program, which knows the default level.
 fn options(config: &Config, input: &Input) -> VllmOptions {
-    let (mode, compilation) = match input.optimization_level {
-        0 => (CudagraphMode::None, CompilationMode::None),
-        1 => (CudagraphMode::Piecewise, CompilationMode::VllmCompile),
-        2 | 3 => (CudagraphMode::FullAndPiecewise, CompilationMode::VllmCompile),
-        other => panic!("optimization_level {other}"),
-    };
-    let is_default = input.optimization_level == 2;
     VllmOptions {
         version: config.vllm,
-        runner: if config.use_v2_model_runner { Runner::V2 } else { Runner::V1 },
+        runner: Some(if config.use_v2_model_runner { Runner::V2 } else { Runner::V1 }),
         scheduler: SchedulerOptions {
             max_num_seqs: config.max_num_seqs,
             max_num_batched_tokens: config.max_num_batched_tokens,
@@ -52,10 +46,11 @@ fn options(config: &Config, input: &Input) -> VllmOptions {
         },
         kv: KvOptions::default(),
         graphs: GraphOptions {
-            cudagraph_mode: input.cudagraph_mode.or(Some(mode).filter(|_| !is_default)),
-            compilation_mode: input.compilation_mode.or(Some(compilation).filter(|_| !is_default)),
+            optimization_level: OptimizationLevel::ALL[input.optimization_level],
+            cudagraph_mode: input.cudagraph_mode,
+            compilation_mode: input.compilation_mode,
             enforce_eager: input.enforce_eager,
-            splitting_ops: input.splitting_ops,
+            splitting_ops: input.splitting_ops.clone(),
             cudagraph_capture_sizes: input.cudagraph_capture_sizes.clone(),
             max_cudagraph_capture_size: input.max_cudagraph_capture_size,
             num_speculative_tokens: config.num_speculative_tokens,
@@ -66,36 +61,24 @@ fn options(config: &Config, input: &Input) -> VllmOptions {
 }
 
 fn answer(config: &Config, input: &Input) -> Value {
-    match GraphConfig::build(&options(config, input)) {
+    let options = options(config, input);
+    match GraphConfig::build(&options) {
         // pydantic wraps whatever the configuration raises.
         Err(_) => json!({ "error": "ValidationError" }),
         Ok(made) => json!({
+            "async_scheduling": options.scheduler.async_scheduling,
             "attention_in_splitting_ops": made.splitting.attention_in_splitting_ops,
             "capture_sizes": made.capture.ladder.sizes,
             "compilation_mode": made.compilation,
             "cudagraph_mode": made.mode,
             "max_capture_size": made.capture.ladder.ceiling,
+            "num_of_warmups": made.cudagraph_num_of_warmups,
+            "num_splitting_ops": made.splitting.ops.len(),
         }),
     }
 }
 
 #[test]
 fn engine_config() {
-    const FILE: &str = "vllm/engine_config.jsonl";
-    let Some(lines) = vectors(FILE) else { return };
-    let mut tally = Tally::new(FILE);
-    for mut line in lines {
-        // Not the graphs' business: the scheduler's stepping, warm-up runs, and the length of a list of names.
-        for field in ["async_scheduling", "num_of_warmups", "num_splitting_ops"] {
-            if let Some(fields) = line["expected"].as_object_mut() {
-                fields.remove(field);
-            }
-        }
-        let text = line.to_string();
-        let outcome = serde_json::from_value::<Vector<Config, Input>>(line)
-            .map_err(|error| format!("not understood: {error}"))
-            .and_then(|vector| same(&answer(&vector.config, &vector.input), &vector.expected));
-        tally.count(outcome.map_err(|message| format!("{message}\n  {text}")));
-    }
-    tally.finish();
+    check_lines("vllm/engine_config.jsonl", answer);
 }

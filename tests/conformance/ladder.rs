@@ -53,7 +53,7 @@ fn compile_size(value: &Value) -> CompileSize {
 fn capture_sizes(config: &LadderConfig, input: &LadderInput) -> Value {
     let options = VllmOptions {
         version: config.vllm,
-        runner: Runner::V2,
+        runner: Some(Runner::V2),
         scheduler: SchedulerOptions {
             max_num_seqs: config.max_num_seqs,
             max_num_batched_tokens: config.max_num_batched_tokens,

@@ -1,6 +1,6 @@
 //! Splitting operations, then mode resolution against the attention backend.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use sim::engine::vllm::ladder::Ladder;
 use sim::engine::vllm::modes::{MambaCache, ResolutionInput, resolve};
@@ -17,6 +17,7 @@ use crate::vectors::check_lines;
 struct Config {
     cudagraph_mode: CudagraphMode,
     compilation_mode: CompilationMode,
+    #[serde(deserialize_with = "splitting_ops")]
     splitting_ops: SplittingOps,
     use_inductor_graph_partition: bool,
     fuse_attn_quant: bool,
@@ -42,16 +43,25 @@ struct Mamba {
     num_blocks: u32,
 }
 
+/// A word for a list of splitting operations.
+pub(crate) fn splitting_ops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SplittingOps, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
 fn answer(config: &Config, input: &Input) -> Value {
     let graphs = GraphOptions {
-        splitting_ops: config.splitting_ops,
+        splitting_ops: config.splitting_ops.clone(),
         use_inductor_graph_partition: config.use_inductor_graph_partition,
         fuse_attn_quant: config.fuse_attn_quant,
         deepep_high_throughput: config.all2all_backend == "deepep_high_throughput",
         data_parallel_size: config.data_parallel_size,
         ..GraphOptions::default()
     };
-    let splitting = Splitting::normalise(config.cudagraph_mode, config.compilation_mode, &graphs, Version::V0_33_0);
+    let normalised = Splitting::normalise(config.cudagraph_mode, config.compilation_mode, &graphs, Version::V0_33_0);
+    let splitting = match normalised {
+        Ok(splitting) => splitting,
+        Err(error) => return python_error(&error),
+    };
     let mut answer = json!({
         "mode_after_splitting": splitting.mode,
         "attention_in_splitting_ops": splitting.attention_in_splitting_ops,

@@ -113,7 +113,13 @@ fn options(config: &Config) -> SchedulerOptions {
 }
 
 fn vllm_options(config: &Config, runner: Runner, graphs: GraphOptions) -> VllmOptions {
-    VllmOptions { version: config.vllm, runner, scheduler: options(config), kv: KvOptions::default(), graphs }
+    VllmOptions {
+        version: config.vllm,
+        runner: Some(runner),
+        scheduler: options(config),
+        kv: KvOptions::default(),
+        graphs,
+    }
 }
 
 /// The graphs of both runners on the trace's ladders.

@@ -45,7 +45,7 @@ impl Rules {
             }
             (mode, _) => mode,
         };
-        Self { mode, sizes, runner: options.runner, max_num_seqs }
+        Self { mode, sizes, runner: options.runner.unwrap_or(Runner::V2), max_num_seqs }
     }
 
     /// The smallest captured size of at least `tokens`, of those that `allowed` lets through.

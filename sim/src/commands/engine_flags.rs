@@ -3,8 +3,8 @@
 use clap::{Args, ValueEnum};
 
 use crate::engine::vllm::options::{
-    AttentionSupport, CudagraphMode, GraphOptions, KvOptions, PerformanceMode, Runner, SchedulerOptions, Version,
-    VllmOptions,
+    AttentionSupport, CompilationMode, CudagraphMode, GraphOptions, KvOptions, OptimizationLevel, PerformanceMode,
+    Runner, SchedulerOptions, Version, VllmOptions,
 };
 use crate::limits;
 
@@ -18,9 +18,9 @@ pub(super) struct EngineFlags {
     /// The vLLM release whose rules apply: 0.31.0 or 0.33.0.
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]
     engine_version: Version,
-    /// The model runner.
-    #[arg(long, value_enum, default_value_t = RunnerFlag::V2)]
-    runner: RunnerFlag,
+    /// The model runner [default: v2, but v1 where an option needs it].
+    #[arg(long, value_enum)]
+    runner: Option<RunnerFlag>,
     /// Most requests in one step.
     #[arg(long, value_name = "N", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SEQUENCES_MAX)))]
@@ -37,9 +37,18 @@ pub(super) struct EngineFlags {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_cudagraph_capture_size: Option<u32>,
+    /// Default modes: 0 neither compiles nor captures, 1 captures pieces only, 2 and 3 capture both kinds of graphs.
+    #[arg(long, short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
+    optimization_level: u8,
     /// NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE [default: the engine's choice].
     #[arg(long, value_name = "MODE", value_parser = str::parse::<CudagraphMode>)]
     cudagraph_mode: Option<CudagraphMode>,
+    /// NONE, STOCK_TORCH_COMPILE, DYNAMO_TRACE_ONCE or VLLM_COMPILE [default: the engine's choice].
+    #[arg(long, value_name = "MODE", value_parser = str::parse::<CompilationMode>)]
+    compilation_mode: Option<CompilationMode>,
+    /// PIECEWISE graphs are broken while they are captured; the model is not compiled then.
+    #[arg(long)]
+    use_breakable_cudagraph: bool,
     /// No compilation and no graphs.
     #[arg(long)]
     enforce_eager: bool,
@@ -67,7 +76,7 @@ pub(super) struct EngineFlags {
 enum RunnerFlag {
     /// The `CudagraphDispatcher`.
     V1,
-    /// The default.
+    /// The `CudaGraphManager`, the default.
     V2,
 }
 
@@ -90,14 +99,17 @@ enum PerformanceFlag {
 impl EngineFlags {
     /// Every flag, for arguments that take the engine from elsewhere. (As a group they would all be named in the message,
     /// whichever was given.)
-    pub(super) const IDS: [&str; 14] = [
+    pub(super) const IDS: [&str; 17] = [
         "engine_version",
         "runner",
         "max_num_seqs",
         "max_num_batched_tokens",
         "cudagraph_capture_sizes",
         "max_cudagraph_capture_size",
+        "optimization_level",
         "cudagraph_mode",
+        "compilation_mode",
+        "use_breakable_cudagraph",
         "enforce_eager",
         "num_speculative_tokens",
         "max_loras",
@@ -112,10 +124,10 @@ impl EngineFlags {
     pub(super) fn options(&self) -> VllmOptions {
         VllmOptions {
             version: self.engine_version,
-            runner: match self.runner {
+            runner: self.runner.map(|runner| match runner {
                 RunnerFlag::V1 => Runner::V1,
                 RunnerFlag::V2 => Runner::V2,
-            },
+            }),
             scheduler: SchedulerOptions {
                 max_num_seqs: self.max_num_seqs,
                 max_num_batched_tokens: self.max_num_batched_tokens,
@@ -124,6 +136,9 @@ impl EngineFlags {
             },
             kv: KvOptions::default(),
             graphs: GraphOptions {
+                optimization_level: OptimizationLevel::ALL[usize::from(self.optimization_level)],
+                compilation_mode: self.compilation_mode,
+                use_breakable_cudagraph: self.use_breakable_cudagraph,
                 cudagraph_mode: self.cudagraph_mode,
                 cudagraph_capture_sizes: self.cudagraph_capture_sizes.clone(),
                 max_cudagraph_capture_size: self.max_cudagraph_capture_size,

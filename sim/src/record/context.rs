@@ -5,6 +5,8 @@ use reports::{EngineReport, GroupReport, ProfileReport, ScenarioReport, SloRepor
 use sha2::{Digest, Sha256};
 
 use crate::engine::options::EngineOptions;
+use crate::engine::vllm::options::Runner;
+use crate::engine::vllm::runner::RunnerChoice;
 use crate::scenario::{Scenario, Slo};
 use crate::time::SimDuration;
 
@@ -32,7 +34,10 @@ pub fn slo(slo: &Slo) -> Option<SloReport> {
 pub fn engine(options: &EngineOptions) -> EngineReport {
     let limits = options.limits();
     let (runner, attention_support) = match options {
-        EngineOptions::Vllm(options) => (options.runner.to_string(), options.graphs.attention_support.to_string()),
+        EngineOptions::Vllm(options) => {
+            let runner = RunnerChoice::of(options).map_or(Runner::V2, |choice| choice.runner);
+            (runner.to_string(), options.graphs.attention_support.to_string())
+        }
     };
     EngineReport {
         name: options.engine().into(),

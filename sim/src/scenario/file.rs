@@ -8,7 +8,7 @@ use toml::{Spanned, Value};
 
 use super::Command;
 use crate::engine::vllm::options::{
-    AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, SplittingOps, Version,
+    AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, Version,
 };
 use crate::traffic::{BadRows, Unsorted};
 
@@ -157,14 +157,16 @@ macro_rules! forms_with_graph_options {
 
 forms_with_graph_options! {
     options {
+        optimization_level: Whole,
         cudagraph_mode: CudagraphMode,
         cudagraph_capture_sizes: Spanned<Vec<Whole>>,
         max_cudagraph_capture_size: Whole,
         compile_sizes: Vec<Spanned<Value>>,
         compilation_mode: CompilationMode,
-        splitting_ops: SplittingOps,
+        splitting_ops: Spanned<Value>,
         use_inductor_graph_partition: bool,
         fuse_attn_quant: bool,
+        use_breakable_cudagraph: bool,
         enforce_eager: bool,
         performance_mode: PerformanceMode,
         specialize_active_lora: bool,

@@ -6,7 +6,7 @@ use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
 use super::{Candidate, ScenarioError, Span};
 use crate::engine::options::EngineOptions;
-use crate::engine::vllm::options::{CompileSize, GraphOptions, Version, VllmOptions};
+use crate::engine::vllm::options::{CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions};
 use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
 
 /// Lays the options of one table over `graphs`.
@@ -32,15 +32,22 @@ pub(super) fn overlay(
         }
         graphs.enable_sp = *enable_sp.get_ref();
     }
+    if let Some(level) = &file.optimization_level {
+        let most = OptimizationLevel::ALL.len() as u32 - 1;
+        graphs.optimization_level = OptimizationLevel::ALL[check.whole32(level, 0, most)? as usize];
+    }
+    if let Some(ops) = &file.splitting_ops {
+        graphs.splitting_ops = splitting_ops(check, ops)?;
+    }
     graphs.cudagraph_mode = file.cudagraph_mode.or(graphs.cudagraph_mode);
     graphs.compilation_mode = file.compilation_mode.or(graphs.compilation_mode);
     let set = |slot: &mut bool, value: Option<bool>| *slot = value.unwrap_or(*slot);
     set(&mut graphs.use_inductor_graph_partition, file.use_inductor_graph_partition);
     set(&mut graphs.fuse_attn_quant, file.fuse_attn_quant);
+    set(&mut graphs.use_breakable_cudagraph, file.use_breakable_cudagraph);
     set(&mut graphs.enforce_eager, file.enforce_eager);
     set(&mut graphs.specialize_active_lora, file.specialize_active_lora);
     set(&mut graphs.cudagraph_specialize_lora, file.cudagraph_specialize_lora);
-    graphs.splitting_ops = file.splitting_ops.unwrap_or(graphs.splitting_ops);
     graphs.performance_mode = file.performance_mode.unwrap_or(graphs.performance_mode);
     Ok(graphs)
 }
@@ -119,4 +126,30 @@ fn compile_size(check: &Check<'_>, size: &Spanned<Value>) -> Result<CompileSize,
             Err(check.reject(&size.span(), problem, "list numbers of tokens, or that word for the whole ladder"))
         }
     }
+}
+
+/// Names of operations, or one of the words for lists that need no names.
+fn splitting_ops(check: &Check<'_>, ops: &Spanned<Value>) -> Result<SplittingOps, ScenarioError> {
+    let refuse = |problem: String| {
+        let help =
+            "list names such as \"vllm::unified_attention_with_output\", or write \"default\", \"empty\" or \"custom\"";
+        Err(check.reject(&ops.span(), problem, help))
+    };
+    match ops.get_ref() {
+        Value::String(word) => word.parse().or_else(refuse),
+        Value::Array(names) => {
+            let written = |name: &Value| name.as_str().filter(|name| is_operation(name)).map(str::to_owned);
+            match names.iter().find(|name| written(name).is_none()) {
+                Some(wrong) => refuse(format!("expected names of operations, found {wrong}")),
+                None => Ok(SplittingOps::Listed(names.iter().filter_map(written).collect())),
+            }
+        }
+        other => refuse(format!("expected a list of operations, found {other}")),
+    }
+}
+
+/// `namespace::name`, as torch names its operations.
+fn is_operation(name: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
+    name.split_once("::").is_some_and(|(namespace, operation)| is_word(namespace) && is_word(operation))
 }

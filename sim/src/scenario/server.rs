@@ -6,7 +6,7 @@ use super::check::Check;
 use super::file::{PolicyFile, UbatchFile, VllmFile};
 use super::{Model, ScenarioError, Span, Unsimulated, graphs};
 use crate::engine::vllm::options::{
-    AttentionSupport, GraphOptions, KvOptions, Runner, SchedulerOptions, Ubatch, Version, VllmOptions,
+    AttentionSupport, GraphOptions, KvOptions, SchedulerOptions, Ubatch, Version, VllmOptions,
 };
 use crate::limits::{
     BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, SEQUENCES_MAX,
@@ -40,7 +40,7 @@ pub(super) fn vllm(
     }
     let options = file.take_graphs();
     let graphs = graphs::overlay(check, machine_graphs, &options, version)?;
-    Ok((VllmOptions { version, runner: file.runner.unwrap_or(Runner::V2), scheduler, kv, graphs }, unsimulated))
+    Ok((VllmOptions { version, runner: file.runner, scheduler, kv, graphs }, unsimulated))
 }
 
 fn refuse_unsimulated_options(check: &Check<'_>, file: &VllmFile) -> Result<(), ScenarioError> {

@@ -98,7 +98,7 @@ within = 1e-6
 "#;
     let scenario = Scenario::parse(text, "scenarios/chunked.toml", Path::new("scenarios")).expect("accepted");
     assert_eq!(scenario.warnings, [] as [String; 0]);
-    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_31_0, Runner::V1));
+    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_31_0, Some(Runner::V1)));
     assert_eq!(
         (vllm(&scenario.server).scheduler.max_num_seqs, vllm(&scenario.server).scheduler.watermark),
         (256, 0.01)
@@ -143,7 +143,7 @@ fn what_is_left_out_takes_the_engines_defaults() {
     let scheduler = &vllm(&scenario.server).scheduler;
     // The token budget is never above what the sequences can fill: 256 of 4 tokens.
     assert_eq!((scheduler.max_num_seqs, scheduler.max_num_batched_tokens), (256, 1024));
-    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_33_0, Runner::V2));
+    assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_33_0, None));
     assert!((vllm(&scenario.server).kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
     assert_eq!(scenario.candidates.len(), 1);
     assert_eq!(scenario.candidates[0].name, "engine default");

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::options::{AttentionSupport, CudagraphMode, Version};
+use super::options::{AttentionSupport, CompilationMode, CudagraphMode, Version};
 
 /// Which Python exception the engine raises for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +129,23 @@ pub enum EngineError {
         /// The mode asked for.
         mode: CudagraphMode,
     },
+    /// Piecewise graphs on a model that nothing cuts into pieces.
+    #[error(
+        "cudagraph_mode {mode} needs a model in pieces, but the compilation mode is {compilation}: set compilation_mode \
+         to VLLM_COMPILE (optimization_level 1 or more), turn use_breakable_cudagraph on, or set cudagraph_mode to NONE"
+    )]
+    PiecewiseUncompiled {
+        /// The mode that the rewrites led to.
+        mode: CudagraphMode,
+        /// How the model is compiled.
+        compilation: CompilationMode,
+    },
+    /// Attention is fused with quantisation, and the list cuts it off.
+    #[error(
+        "fuse_attn_quant fuses attention with what follows it, but `splitting_ops` cuts the model there: leave \
+         splitting_ops out, turn use_inductor_graph_partition on, or turn fuse_attn_quant off"
+    )]
+    FusedAttentionSplit,
     /// A rung that does not hold whole requests (runner V1).
     #[error(
         "capture size {size} is not a multiple of {query_len} tokens (num_speculative_tokens {} + 1), so no full decode \
@@ -190,6 +207,8 @@ impl EngineError {
             | Self::CeilingBelowOne { .. }
             | Self::CompileWord { .. }
             | Self::PiecewiseNotCompiled { .. }
+            | Self::PiecewiseUncompiled { .. }
+            | Self::FusedAttentionSplit
             | Self::OffStride { .. }
             | Self::SequenceParallelStride { .. } => ErrorClass::Assertion,
             Self::CeilingMismatch { .. }

@@ -204,7 +204,7 @@ mod tests {
     fn options(max_num_seqs: u32, budget: u32, query_len: u32, asked: Option<u32>) -> VllmOptions {
         VllmOptions {
             version: Version::V0_33_0,
-            runner: Runner::V2,
+            runner: Some(Runner::V2),
             scheduler: SchedulerOptions { max_num_seqs, max_num_batched_tokens: budget, ..SchedulerOptions::default() },
             kv: KvOptions::default(),
             graphs: GraphOptions {

@@ -5,7 +5,10 @@
 //! sections: 1 modes, 2 ladder, 3 runner V1's keys and dispatch, 4 what that runner feeds it, 5 mode resolution, 6 runner
 //! V2's descriptors and dispatch, 7 levels and eager, 8 splitting and graph counts, 9 memory, 11 scheduler.
 
+pub mod attention;
+pub mod breakable;
 pub mod config;
+pub mod device_defaults;
 pub mod dispatch;
 mod drafting;
 pub mod error;
@@ -15,6 +18,7 @@ pub mod memory;
 pub mod modes;
 pub mod options;
 pub mod plan;
+pub mod runner;
 pub mod scheduler;
 pub mod splitting;
 pub mod warning;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct VllmOptions {
     /// The release whose rules apply.
     pub version: Version,
-    /// The model runner: V2 is the default of both releases.
-    pub runner: Runner,
+    /// The model runner asked for; unset, the engine chooses ([`RunnerChoice`](super::runner::RunnerChoice)).
+    pub runner: Option<Runner>,
     /// Options of the scheduler.
     pub scheduler: SchedulerOptions,
     /// Options that size the KV pool.
@@ -140,7 +140,9 @@ pub struct KvOptions {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub struct GraphOptions {
-    /// Requested mode; unset becomes the level's default, `FULL_AND_PIECEWISE`.
+    /// Which defaults the modes below take where they are unset.
+    pub optimization_level: OptimizationLevel,
+    /// Requested mode; unset becomes the level's default.
     pub cudagraph_mode: Option<CudagraphMode>,
     /// The user's ladder, in tokens, as written.
     pub cudagraph_capture_sizes: Option<Vec<u32>>,
@@ -148,7 +150,7 @@ pub struct GraphOptions {
     pub max_cudagraph_capture_size: Option<u32>,
     /// Sizes compiled statically; checked against the ladder by runner V1.
     pub compile_sizes: Vec<CompileSize>,
-    /// Compilation mode; unset becomes `VLLM_COMPILE`.
+    /// Compilation mode; unset becomes the level's default.
     pub compilation_mode: Option<CompilationMode>,
     /// Operations at which the model is cut.
     pub splitting_ops: SplittingOps,
@@ -156,10 +158,16 @@ pub struct GraphOptions {
     pub use_inductor_graph_partition: bool,
     /// Attention and output quantisation fused in one pass.
     pub fuse_attn_quant: bool,
+    /// PIECEWISE graphs are captured whole and broken while they are captured; the model is not compiled then.
+    pub use_breakable_cudagraph: bool,
     /// No compilation and no graphs.
     pub enforce_eager: bool,
     /// Shape of the default ladder's head.
     pub performance_mode: PerformanceMode,
+    /// What kind of model it is, as far as graphs depend on it.
+    pub model_kind: ModelKind,
+    /// The KV connector moves KV layer by layer, which no FULL graph can hold.
+    pub kv_connector_needs_piecewise: bool,
     /// Weakest support level over the attention groups.
     pub attention_support: AttentionSupport,
     /// Whether piecewise capture is available to the runner (true unless attention cannot be cut out).
@@ -244,17 +252,78 @@ pub enum CompilationMode {
     VllmCompile,
 }
 
+/// `-O0` to `-O3`: defaults of the compilation mode and of the graph mode (specification section 7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OptimizationLevel {
+    /// Neither compilation nor graphs.
+    O0,
+    /// Compilation and piecewise graphs.
+    O1,
+    /// The default: compilation, full graphs for decode, piecewise graphs for the rest.
+    #[default]
+    O2,
+    /// As O2, as far as graphs go.
+    O3,
+}
+
+impl OptimizationLevel {
+    /// All levels, by their number.
+    pub const ALL: [Self; 4] = [Self::O0, Self::O1, Self::O2, Self::O3];
+
+    /// How the model is compiled where `compilation_mode` is unset.
+    #[must_use]
+    pub const fn compilation_mode(self) -> CompilationMode {
+        match self {
+            Self::O0 => CompilationMode::None,
+            Self::O1 | Self::O2 | Self::O3 => CompilationMode::VllmCompile,
+        }
+    }
+
+    /// The mode where `cudagraph_mode` is unset.
+    #[must_use]
+    pub const fn cudagraph_mode(self) -> CudagraphMode {
+        match self {
+            Self::O0 => CudagraphMode::None,
+            Self::O1 => CudagraphMode::Piecewise,
+            Self::O2 | Self::O3 => CudagraphMode::FullAndPiecewise,
+        }
+    }
+}
+
+/// What kind of model is served, as far as graphs depend on it (specification section 7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ModelKind {
+    /// Generates text, no encoder that a decoder attends to.
+    #[default]
+    DecoderOnly,
+    /// Generates text, with an encoder that the decoder attends to, such as Whisper.
+    EncoderDecoder,
+    /// Returns embeddings, scores or classes.
+    Pooling,
+}
+
 /// The user's `splitting_ops`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SplittingOps {
     /// Unset: the engine's list of attention-like operations.
     #[default]
     Default,
-    /// `[]`.
-    Empty,
-    /// A list without the attention operations.
-    Custom,
+    /// The user's list, as written; `[]` cuts nowhere.
+    Listed(Vec<String>),
+}
+
+impl SplittingOps {
+    /// `[]`: the model is not cut.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self::Listed(Vec::new())
+    }
+
+    /// A list of one operation that is not attention, for users who do not want to name it.
+    #[must_use]
+    pub fn custom() -> Self {
+        Self::Listed(vec!["custom".to_owned()])
+    }
 }
 
 /// `performance_mode`.
@@ -331,6 +400,31 @@ impl FromStr for CudagraphMode {
     }
 }
 
+impl FromStr for CompilationMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::None, Self::StockTorchCompile, Self::DynamoTraceOnce, Self::VllmCompile]
+            .into_iter()
+            .find(|mode| mode.to_string() == text)
+            .ok_or_else(|| format!("`{text}` is not one of NONE, STOCK_TORCH_COMPILE, DYNAMO_TRACE_ONCE, VLLM_COMPILE"))
+    }
+}
+
+/// The words for lists that need no names.
+impl FromStr for SplittingOps {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "default" => Ok(Self::Default),
+            "empty" => Ok(Self::empty()),
+            "custom" => Ok(Self::custom()),
+            _ => Err(format!("`{word}` is not one of default, empty, custom")),
+        }
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -388,6 +482,7 @@ impl Default for Drafter {
 impl Default for GraphOptions {
     fn default() -> Self {
         Self {
+            optimization_level: OptimizationLevel::O2,
             cudagraph_mode: None,
             cudagraph_capture_sizes: None,
             max_cudagraph_capture_size: None,
@@ -396,8 +491,11 @@ impl Default for GraphOptions {
             splitting_ops: SplittingOps::Default,
             use_inductor_graph_partition: false,
             fuse_attn_quant: false,
+            use_breakable_cudagraph: false,
             enforce_eager: false,
             performance_mode: PerformanceMode::Balanced,
+            model_kind: ModelKind::DecoderOnly,
+            kv_connector_needs_piecewise: false,
             attention_support: AttentionSupport::Always,
             piecewise_capture_available: true,
             num_speculative_tokens: 0,

@@ -15,6 +15,7 @@ use crate::engine::shape::{Descriptor, Dispatch, EagerKind, FallbackCause, Neigh
 /// The graphs that the engine captures with one set of flags, and its choice among them.
 #[derive(Clone, Debug)]
 pub struct GraphPlan {
+    runner: Runner,
     requested: CudagraphMode,
     mode: CudagraphMode,
     ladder: Ladder,
@@ -56,7 +57,7 @@ impl GraphPlan {
             warnings.push(GraphWarning::ModeChanged { from: config.mode, to: mode, reason });
         }
         let mut ladder = config.capture.ladder.clone();
-        let dispatcher = match options.runner {
+        let dispatcher = match config.runner {
             Runner::V1 => Dispatcher::v1(options, &config, mode, query_len, &mut ladder, &mut warnings)?,
             Runner::V2 => Dispatcher::v2(options, mode, query_len, &ladder),
         };
@@ -69,7 +70,16 @@ impl GraphPlan {
             _ => EagerKind::Compiled,
         };
         let capture_order = dispatcher.capture_order();
-        Ok(Self { requested: config.requested, mode, ladder, eager_kind, warnings, capture_order, dispatcher })
+        Ok(Self {
+            runner: config.runner,
+            requested: config.requested,
+            mode,
+            ladder,
+            eager_kind,
+            warnings,
+            capture_order,
+            dispatcher,
+        })
     }
 
     /// The graph for a step. One table look-up, no allocation.
@@ -137,6 +147,12 @@ impl GraphPlan {
             lower: alike().filter(|graph| graph.tokens < ran.tokens).max_by_key(|graph| graph.tokens).copied(),
             higher: alike().filter(|graph| graph.tokens > ran.tokens).min_by_key(|graph| graph.tokens).copied(),
         }
+    }
+
+    /// The runner that dispatches steps.
+    #[must_use]
+    pub fn runner(&self) -> Runner {
+        self.runner
     }
 
     /// The mode asked for, or the engine's default.
@@ -211,7 +227,7 @@ impl Dispatcher {
     ) -> Result<Self, EngineError> {
         let graphs = v1::CudagraphDispatcher::new(
             config.mode,
-            config.splitting.attention_compiled_piecewise,
+            config.splitting.attention_compiled_piecewise || config.breakable,
             v1::DispatcherOptions {
                 max_num_seqs: options.scheduler.max_num_seqs,
                 query_len,

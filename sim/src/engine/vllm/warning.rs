@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::options::{CompilationMode, CudagraphMode};
+use super::options::{CompilationMode, CudagraphMode, Version};
 
 /// A rewrite of the flags, or a consequence of them, that an operator would want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,13 @@ pub enum GraphWarning {
     LadderEmpty {
         /// The mode that remains configured.
         mode: CudagraphMode,
+    },
+    /// Nobody asked for a runner, and an option needs the older one.
+    RunnerFallback {
+        /// The release.
+        version: Version,
+        /// The option that runner V2 lacks.
+        option: &'static str,
     },
     /// The mode in force is not the mode asked for.
     ModeChanged {
@@ -64,6 +71,12 @@ pub enum ModeChange {
     DynamicSpeculation,
     /// Piecewise graphs need vLLM's own compilation.
     Compilation(CompilationMode),
+    /// Embeddings, scores and classes come without full graphs.
+    PoolingModel,
+    /// Encoder-decoder models have full decode graphs only.
+    EncoderDecoder,
+    /// A KV connector that works layer by layer.
+    KvConnector,
     /// The list of splitting operations, or what forces it.
     SplittingOps,
     /// What the attention backend supports.
@@ -76,6 +89,9 @@ impl fmt::Display for ModeChange {
             Self::EnforceEager => f.write_str("enforce_eager is set"),
             Self::DynamicSpeculation => f.write_str("runner v1 has no full graphs with dynamic speculative decoding"),
             Self::Compilation(mode) => write!(f, "the compilation mode is {mode}"),
+            Self::PoolingModel => f.write_str("a pooling model has no full graphs"),
+            Self::EncoderDecoder => f.write_str("an encoder-decoder model has full decode graphs only"),
+            Self::KvConnector => f.write_str("the KV connector works layer by layer, which no full graph can hold"),
             Self::SplittingOps => f.write_str("of splitting_ops and the options that force it"),
             Self::AttentionSupport => f.write_str("of what the attention backend supports"),
         }
@@ -91,6 +107,7 @@ impl GraphWarning {
             Self::SizesAboveBudget { .. } => "sizes_above_budget",
             Self::LadderEmpty { .. } => "ladder_empty",
             Self::ModeChanged { .. } => "mode_changed",
+            Self::RunnerFallback { .. } => "runner_fallback",
             Self::LadderRounded { .. } => "ladder_rounded",
             Self::FullBatchAboveCeiling { .. } => "full_batch_above_ceiling",
             Self::LoraFreeStepsEager => "lora_free_steps_eager",
@@ -114,6 +131,11 @@ impl fmt::Display for GraphWarning {
             Self::LadderEmpty { mode } => {
                 write!(f, "cudagraph_mode is {mode}, but no capture size is left: every step runs without a graph")
             }
+            Self::RunnerFallback { version, option } => write!(
+                f,
+                "vLLM {version} does not run {option} on model runner v2 by itself and takes runner v1: set \
+                 runner = \"v1\" if that is meant"
+            ),
             Self::ModeChanged { from, to, reason } => {
                 write!(f, "cudagraph_mode {from} becomes {to} because {reason}")
             }

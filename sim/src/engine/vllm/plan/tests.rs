@@ -10,7 +10,7 @@ use crate::engine::vllm::options::{
 fn options(runner: Runner, max_num_seqs: u32, budget: u32, graphs: GraphOptions) -> VllmOptions {
     VllmOptions {
         version: Version::V0_33_0,
-        runner,
+        runner: Some(runner),
         scheduler: SchedulerOptions { max_num_seqs, max_num_batched_tokens: budget, ..SchedulerOptions::default() },
         kv: KvOptions::default(),
         graphs,
@@ -125,13 +125,13 @@ fn support_of_the_backend_decides() {
     let mode = |support, splitting_ops| build(full(support, splitting_ops)).map(|made| made.mode());
     assert_eq!(mode(AttentionSupport::Always, SplittingOps::Default), Ok(CudagraphMode::Full));
     assert_eq!(mode(AttentionSupport::UniformBatch, SplittingOps::Default), Ok(CudagraphMode::FullAndPiecewise));
-    assert_eq!(mode(AttentionSupport::UniformBatch, SplittingOps::Empty), Ok(CudagraphMode::FullDecodeOnly));
+    assert_eq!(mode(AttentionSupport::UniformBatch, SplittingOps::empty()), Ok(CudagraphMode::FullDecodeOnly));
     assert!(matches!(mode(AttentionSupport::Never, SplittingOps::Default), Err(EngineError::FullUnsupported { .. })));
 }
 
 #[test]
 fn refusals_of_runner_v1() {
-    let custom = GraphOptions { splitting_ops: SplittingOps::Custom, ..GraphOptions::default() };
+    let custom = GraphOptions { splitting_ops: SplittingOps::custom(), ..GraphOptions::default() };
     let error = GraphPlan::build(&options(Runner::V1, 8, 2048, custom.clone())).expect_err("not cut at attention");
     assert_eq!(error, EngineError::PiecewiseNotCompiled { mode: CudagraphMode::FullAndPiecewise });
     assert!(GraphPlan::build(&options(Runner::V2, 8, 2048, custom)).is_ok(), "runner v2 has no such assertion");
@@ -141,7 +141,7 @@ fn refusals_of_runner_v1() {
     assert!(matches!(at_0_33, EngineError::NoSuchOption { option: "enable_sp", .. }));
     older.version = Version::V0_31_0;
     assert!(matches!(GraphPlan::build(&older), Err(EngineError::NeedsRunnerV1 { .. })));
-    older.runner = Runner::V1;
+    older.runner = Some(Runner::V1);
     let made = GraphPlan::build(&older).expect("0.31.0 has the pass on runner v1");
     assert_eq!((made.mode(), made.capture_sizes()), (CudagraphMode::Full, &[4, 8, 16][..]));
     assert_eq!(answer(&made, &mixed(1, 9)), (RuntimeMode::Full, 16, None, false));
@@ -271,8 +271,8 @@ proptest! {
         let Ok(made) = GraphPlan::build(&options) else { return Ok(()) };
         let answer = made.dispatch(&shape);
         let expected = match options.runner {
-            Runner::V1 => reference_v1(&made, &options, &shape),
-            Runner::V2 => reference_v2(&made, &options, &shape),
+            Some(Runner::V1) => reference_v1(&made, &options, &shape),
+            Some(Runner::V2) | None => reference_v2(&made, &options, &shape),
         };
         prop_assert_eq!((answer.descriptor.mode, answer.descriptor.tokens), expected);
         prop_assert_eq!(answer.cause.is_some(), answer.descriptor.mode == RuntimeMode::None);

@@ -20,7 +20,7 @@ fn sync_options() -> SchedulerOptions {
 
 fn server(version: Version, scheduler: &SchedulerOptions) -> VllmOptions {
     let graphs = GraphOptions::default();
-    VllmOptions { version, runner: Runner::V2, scheduler: scheduler.clone(), kv: KvOptions::default(), graphs }
+    VllmOptions { version, runner: Some(Runner::V2), scheduler: scheduler.clone(), kv: KvOptions::default(), graphs }
 }
 
 fn request(id: u32, prompt_tokens: u32, output_tokens: u32) -> NewRequest {

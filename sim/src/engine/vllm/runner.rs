@@ -1,0 +1,81 @@
+//! Which model runner a server gets (specification section 0).
+
+use super::error::EngineError;
+use super::options::{CompilationMode, Runner, Version, VllmOptions};
+use super::splitting::sequence_parallel;
+
+/// The runner, and what made it V1 where nobody asked for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunnerChoice {
+    /// The runner that dispatches steps.
+    pub runner: Runner,
+    /// The option that runner V2 lacks; `None` where the runner is the one asked for, or the default.
+    pub fallback: Option<&'static str>,
+}
+
+impl RunnerChoice {
+    /// V2, unless V1 is asked for or an option needs it. An explicit V2 takes dual-batch overlap.
+    ///
+    /// # Errors
+    /// [`EngineError::NeedsRunnerV1`] for an explicit V2 with an option that only V1 runs.
+    pub fn of(options: &VllmOptions) -> Result<Self, EngineError> {
+        let lacking = lacking_on_v2(options);
+        match (options.runner, lacking) {
+            (Some(Runner::V1), _) => Ok(Self { runner: Runner::V1, fallback: None }),
+            (Some(Runner::V2), Some(option)) => Err(EngineError::NeedsRunnerV1 { version: options.version, option }),
+            (Some(Runner::V2), None) => Ok(Self { runner: Runner::V2, fallback: None }),
+            (None, Some(option)) => Ok(Self { runner: Runner::V1, fallback: Some(option) }),
+            (None, None) if options.graphs.ubatch.is_some() => {
+                Ok(Self { runner: Runner::V1, fallback: Some("ubatch") })
+            }
+            (None, None) => Ok(Self { runner: Runner::V2, fallback: None }),
+        }
+    }
+}
+
+/// An option that runner V2 of the release does not run, whatever is asked.
+fn lacking_on_v2(options: &VllmOptions) -> Option<&'static str> {
+    let graphs = &options.graphs;
+    if options.version != Version::V0_31_0 {
+        return None;
+    }
+    if sequence_parallel(graphs, options.version) {
+        return Some("enable_sp");
+    }
+    let stock = graphs.compilation_mode == Some(CompilationMode::StockTorchCompile);
+    let compiled = !graphs.enforce_eager && !graphs.use_breakable_cudagraph;
+    (stock && compiled).then_some("compilation_mode = STOCK_TORCH_COMPILE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::vllm::options::{GraphOptions, KvOptions, SchedulerOptions, Ubatch};
+
+    fn choice(version: Version, runner: Option<Runner>, graphs: GraphOptions) -> Result<RunnerChoice, EngineError> {
+        let (scheduler, kv) = (SchedulerOptions::default(), KvOptions::default());
+        RunnerChoice::of(&VllmOptions { version, runner, scheduler, kv, graphs })
+    }
+
+    #[test]
+    fn stock_compilation_moves_an_older_server_to_v1() {
+        let graphs =
+            GraphOptions { compilation_mode: Some(CompilationMode::StockTorchCompile), ..GraphOptions::default() };
+        let option = "compilation_mode = STOCK_TORCH_COMPILE";
+        let fallback = RunnerChoice { runner: Runner::V1, fallback: Some(option) };
+        assert_eq!(choice(Version::V0_31_0, None, graphs.clone()), Ok(fallback));
+        let refused = EngineError::NeedsRunnerV1 { version: Version::V0_31_0, option };
+        assert_eq!(choice(Version::V0_31_0, Some(Runner::V2), graphs.clone()), Err(refused));
+        let v2 = RunnerChoice { runner: Runner::V2, fallback: None };
+        assert_eq!(choice(Version::V0_33_0, None, graphs), Ok(v2));
+    }
+
+    #[test]
+    fn only_an_explicit_v2_takes_dual_batch_overlap() {
+        let ubatch = Some(Ubatch { num_ubatches: 2, decode_threshold: 32, prefill_threshold: 512 });
+        let graphs = GraphOptions { ubatch, ..GraphOptions::default() };
+        let of = |runner| choice(Version::V0_33_0, runner, graphs.clone()).expect("taken");
+        assert_eq!(of(None), RunnerChoice { runner: Runner::V1, fallback: Some("ubatch") });
+        assert_eq!(of(Some(Runner::V2)), RunnerChoice { runner: Runner::V2, fallback: None });
+    }
+}
