@@ -14,6 +14,7 @@ pub(super) const FLAGS_NAME: &str = "flags";
 /// vLLM's flags under their own names and with its defaults.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine flags (vLLM's own names and defaults)")]
+#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub(super) struct EngineFlags {
     /// The vLLM release whose rules apply: 0.31.0 or 0.33.0.
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]

@@ -33,8 +33,11 @@ pub(super) fn overlay(
         graphs.enable_sp = *enable_sp.get_ref();
     }
     if let Some(level) = &file.optimization_level {
-        let most = OptimizationLevel::ALL.len() as u32 - 1;
-        graphs.optimization_level = OptimizationLevel::ALL[check.whole32(level, 0, most)? as usize];
+        let known = usize::try_from(*level.get_ref()).ok().and_then(|level| OptimizationLevel::ALL.get(level));
+        graphs.optimization_level = *known.ok_or_else(|| {
+            let problem = format!("there is no optimization level {}", level.get_ref());
+            check.reject(&level.span(), problem, "write 0, 1, 2 or 3")
+        })?;
     }
     if let Some(ops) = &file.splitting_ops {
         graphs.splitting_ops = splitting_ops(check, ops)?;

@@ -19,17 +19,19 @@ impl RunnerChoice {
     /// # Errors
     /// [`EngineError::NeedsRunnerV1`] for an explicit V2 with an option that only V1 runs.
     pub fn of(options: &VllmOptions) -> Result<Self, EngineError> {
-        let lacking = lacking_on_v2(options);
-        match (options.runner, lacking) {
-            (Some(Runner::V1), _) => Ok(Self { runner: Runner::V1, fallback: None }),
-            (Some(Runner::V2), Some(option)) => Err(EngineError::NeedsRunnerV1 { version: options.version, option }),
-            (Some(Runner::V2), None) => Ok(Self { runner: Runner::V2, fallback: None }),
-            (None, Some(option)) => Ok(Self { runner: Runner::V1, fallback: Some(option) }),
-            (None, None) if options.graphs.ubatch.is_some() => {
-                Ok(Self { runner: Runner::V1, fallback: Some("ubatch") })
+        let (version, lacking) = (options.version, lacking_on_v2(options));
+        let (runner, fallback) = match options.runner {
+            Some(Runner::V1) => (Runner::V1, None),
+            Some(Runner::V2) => match lacking {
+                Some(option) => return Err(EngineError::NeedsRunnerV1 { version, option }),
+                None => (Runner::V2, None),
+            },
+            None => {
+                let fallback = lacking.or(options.graphs.ubatch.map(|_| "ubatch"));
+                (if fallback.is_some() { Runner::V1 } else { Runner::V2 }, fallback)
             }
-            (None, None) => Ok(Self { runner: Runner::V2, fallback: None }),
-        }
+        };
+        Ok(Self { runner, fallback })
     }
 }
 
