@@ -30,6 +30,15 @@ pub const DRAFTS_MAX: u32 = 1 << 10;
 /// LoRA slots: the engine's own limit is 512.
 pub const LORAS_MAX: u32 = 512;
 
+/// LoRA adapters that requests ask for, slots aside: a hundred times the largest published fleet on one server.
+pub const ADAPTERS_MAX: u32 = 1 << 16;
+
+/// Exponent of a popularity that falls by rank: beyond it all but one request in a thousand go to the first.
+pub const ZIPF_MAX: f64 = 10.0;
+
+/// Priorities, groups of shared prefixes, and levels of one group, as written in a scenario.
+pub const LABELS_MAX: usize = 1_000;
+
 /// Ranks of one parallel group, and microbatches.
 pub const RANKS_MAX: u32 = 1 << 10;
 

@@ -93,7 +93,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn arrive(&mut self, slot: u32, request: Request) -> Result<(), String> {
+    fn arrive(&mut self, slot: u32, request: &Request) -> Result<(), String> {
         let taken = self.live.values().any(|live| live.slot == slot);
         require(!taken, || format!("slot {slot} was given away twice"))?;
         require(request.prompt_tokens < self.max_model_len, || format!("{request:?} should have been refused"))?;
@@ -209,7 +209,7 @@ impl Law for Ledger {
         match event {
             Event::RequestArrived { id, slot, request, .. } => {
                 self.expect_next(*id)?;
-                self.arrive(slot.0, *request)
+                self.arrive(slot.0, request)
             }
             Event::RequestRefused { id, request, .. } => {
                 self.expect_next(*id)?;

@@ -27,6 +27,6 @@ pub(crate) fn requests(path: &Path) -> Vec<Request> {
         unsorted: Unsorted::Refuse,
         bad_rows: BadRows::Refuse,
     };
-    let traffic = Traffic { seed: 0, requests: None, kind: TrafficKind::Trace(source) };
+    let traffic = Traffic::plain(0, None, TrafficKind::Trace(source));
     traffic.open(0).expect("a trace opens").collect::<Result<_, _>>().expect("a trace reads")
 }

@@ -19,8 +19,8 @@ pub enum Event<'a> {
         id: RequestId,
         /// Its index among the live requests.
         slot: Slot,
-        /// Its lengths.
-        request: Request,
+        /// Its lengths and what it carries.
+        request: &'a Request,
     },
     /// The engine refused a request.
     RequestRefused {
@@ -28,8 +28,8 @@ pub enum Event<'a> {
         at: SimTime,
         /// Its number, in order of arrival.
         id: RequestId,
-        /// Its lengths.
-        request: Request,
+        /// Its lengths and what it carries.
+        request: &'a Request,
         /// Why.
         refusal: Refusal,
     },

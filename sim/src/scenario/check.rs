@@ -59,6 +59,9 @@ impl<'text> Check<'text> {
             let word = self.text.get(span.clone()).unwrap_or_default().trim_matches(['"', '\'']);
             help = format!("write [{table}.{word}], and its keys below");
         }
+        if table == "traffic.adapters.popularity" && help.starts_with("write [") {
+            "write \"uniform\", { zipf = 1.0 } or { shares = [0.5, 0.3, 0.2] }".clone_into(&mut help);
+        }
         if table.starts_with("profile.") && message.starts_with("unknown choice") && help.is_empty() {
             help.push_str("write builtin = \"NAME\" for a built-in profile, file = \"PATH\" for one of your own");
         }

@@ -238,6 +238,10 @@ pub(super) struct TrafficFile {
     pub(super) requests: Option<Whole>,
     pub(super) arrivals: Option<Spanned<ArrivalsFile>>,
     pub(super) lengths: Option<Spanned<LengthsFile>>,
+    pub(super) priorities: Option<Vec<Spanned<PriorityFile>>>,
+    pub(super) adapters: Option<Spanned<AdaptersFile>>,
+    pub(super) prefixes: Option<Vec<Spanned<PrefixFile>>>,
+    pub(super) acceptance: Option<Spanned<AcceptanceFile>>,
     pub(super) steps: Option<Vec<Spanned<StepFile>>>,
     pub(super) steps_file: Option<Spanned<String>>,
 }
@@ -389,6 +393,65 @@ pub(super) struct ColumnsFile {
     pub(super) arrival: Option<Spanned<String>>,
     pub(super) prompt: Option<Spanned<String>>,
     pub(super) output: Option<Spanned<String>>,
+    // The rest is read only if named.
+    pub(super) priority: Option<Spanned<String>>,
+    pub(super) adapter: Option<Spanned<String>>,
+    pub(super) prefix: Option<Spanned<String>>,
+    pub(super) prefix_tokens: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { priority = 0, share = 0.9 }")]
+pub(super) struct PriorityFile {
+    pub(super) priority: Whole,
+    /// All of them add up to 1.
+    pub(super) share: Real,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { count = 20, without = 0.1 }")]
+pub(super) struct AdaptersFile {
+    /// As many as there are shares by default.
+    pub(super) count: Option<Whole>,
+    /// Share of requests without an adapter; none by default.
+    pub(super) without: Option<Real>,
+    /// Uniform by default.
+    pub(super) popularity: Option<Spanned<PopularityFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", expecting = "\"uniform\", { zipf = 1.0 } or { shares = [0.5, 0.3, 0.2] }")]
+pub(super) enum PopularityFile {
+    Uniform,
+    Zipf(Real),
+    Shares(Spanned<Vec<Real>>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { share = 0.8, tokens = 1200 }")]
+pub(super) struct PrefixFile {
+    /// All requests by default.
+    pub(super) share: Option<Real>,
+    pub(super) tokens: Whole,
+    /// 1 by default.
+    pub(super) count: Option<Whole>,
+    /// The levels below, from the outermost in.
+    pub(super) within: Option<Vec<Spanned<PrefixLevelFile>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { tokens = 400, count = 20 }")]
+pub(super) struct PrefixLevelFile {
+    pub(super) tokens: Whole,
+    /// 1 by default.
+    pub(super) count: Option<Whole>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", expecting = "[traffic.acceptance] with rates = [0.8, 0.6] or cycle = [2, 0, 3]")]
+pub(super) enum AcceptanceFile {
+    Rates(Spanned<Vec<Real>>),
+    Cycle(Spanned<Vec<Whole>>),
 }
 
 #[derive(Deserialize)]

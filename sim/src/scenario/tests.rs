@@ -7,7 +7,10 @@ use super::*;
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version, VllmOptions};
 use crate::time::SimTime;
-use crate::traffic::{Arrivals, Clip, Lengths, Request, Spread, StepRow};
+use crate::traffic::{
+    Acceptance, Adapters, Arrivals, Clip, Labels, Lengths, PrefixGroup, PrefixGroups, PrefixLevel, Priorities, Request,
+    Shares, Spread, StepRow,
+};
 
 fn vllm(options: &EngineOptions) -> &VllmOptions {
     options.vllm().expect("a vLLM server")
@@ -296,6 +299,10 @@ ubatch = { num_ubatches = 2, decode_threshold = 1, prefill_threshold = 1 }
 [traffic]
 requests = 10
 steps_file = "steps.csv"
+priorities = [{ priority = 0, share = 1 }]
+adapters = { count = 2, without = 0.1, popularity = { shares = [0.5, 0.5] } }
+prefixes = [{ share = 0.5, tokens = 9, count = 2, within = [{ tokens = 9, count = 2 }] }]
+acceptance.rates = [0.5]
 [[traffic.steps]]
 tokens = 1
 requests = 1
@@ -348,6 +355,49 @@ within = 0.1
 }
 
 #[test]
+fn labels_and_accepted_drafts() {
+    let text = scenario(
+        "",
+        r#"
+[[traffic.priorities]]
+priority = 0
+share = 0.9
+[[traffic.priorities]]
+priority = -5
+share = 0.1
+[traffic.adapters]
+count = 3
+without = 0.2
+popularity = { zipf = 1.0 }
+[[traffic.prefixes]]
+share = 0.5
+tokens = 40
+within = [{ tokens = 20, count = 8 }, { tokens = 10 }]
+[[traffic.prefixes]]
+share = 0.25
+tokens = 30
+count = 2
+[traffic.acceptance]
+rates = [0.8, 0.8, 0]
+"#,
+    );
+    let Traffic { labels, acceptance, .. } = parse(&text).expect("accepted").traffic;
+    assert_eq!(labels.priorities, Some(Priorities { values: vec![0, -5], shares: Shares::new(&[0.9, 0.1]) }));
+    assert_eq!(labels.adapters, Some(Adapters { without: 0.2, popularity: Shares::zipf(3, 1.0) }));
+    let level = |tokens, count| PrefixLevel { tokens, count };
+    let groups = vec![
+        PrefixGroup { levels: vec![level(40, 1), level(20, 8), level(10, 1)] },
+        PrefixGroup { levels: vec![level(30, 2)] },
+    ];
+    assert_eq!(labels.prefixes, Some(PrefixGroups { groups, shares: Shares::new(&[0.5, 0.25]) }));
+    assert_eq!(acceptance, Some(Acceptance::Rates(vec![0.8, 0.8, 0.0])));
+    let cycle = parse(&scenario("", "[traffic.acceptance]\ncycle = [2, 0]")).expect("accepted").traffic.acceptance;
+    assert_eq!(cycle, Some(Acceptance::Cycle(vec![2, 0])));
+    let empty = scenario("", "").replace("seed = 7", "seed = 7\npriorities = []\nprefixes = []");
+    assert_eq!(parse(&empty).expect("accepted").traffic.labels, Labels::default());
+}
+
+#[test]
 fn an_unreadable_scenario_says_so() {
     let fault = Scenario::load(Path::new("no/such.toml")).expect_err("refused");
     assert_eq!(fault.to_string(), "cannot read the scenario no/such.toml");
@@ -383,7 +433,7 @@ fn a_trace_with_named_columns() {
     );
     let scenario = Scenario::parse(&text, "test.toml", folder.path()).expect("accepted");
     let requests: Vec<Request> = scenario.traffic.open(7).expect("opens").collect::<Result<_, _>>().expect("reads");
-    let expected = |ns, prompt_tokens, output_tokens| Request { arrival: SimTime(ns), prompt_tokens, output_tokens };
+    let expected = |ns, prompt_tokens, output_tokens| Request::plain(SimTime(ns), prompt_tokens, output_tokens);
     assert_eq!(requests, [expected(0, 5, 6), expected(1_250_000_000, 7, 8)]);
 }
 

@@ -6,7 +6,7 @@ use super::error::ServerError;
 use super::timeline::Timeline;
 use crate::cost::{CostModel, StepWork};
 use crate::engine::plan::GraphPlan;
-use crate::engine::request::{NewRequest, RequestId};
+use crate::engine::request::RequestId;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::step::{StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
@@ -117,12 +117,12 @@ impl<'a> Replica<'a> {
             let id = RequestId(self.requests_offered);
             self.requests_offered = id.0.checked_add(1).ok_or(ServerError::TooManyRequests)?;
             if let Err(refusal) = self.scheduler.fits(request.prompt_tokens) {
-                observer.observe(&Event::RequestRefused { at: request.arrival, id, request, refusal })?;
+                observer.observe(&Event::RequestRefused { at: request.arrival, id, request: &request, refusal })?;
                 source.request_done(request.arrival)?;
                 continue;
             }
-            let slot = self.scheduler.add(&NewRequest::plain(id, request.prompt_tokens, request.output_tokens));
-            observer.observe(&Event::RequestArrived { at: request.arrival, id, slot, request })?;
+            let slot = self.scheduler.add(&request.numbered(id));
+            observer.observe(&Event::RequestArrived { at: request.arrival, id, slot, request: &request })?;
         }
         Ok(())
     }
@@ -222,11 +222,11 @@ impl Source {
     }
 
     fn next_arrival(&self) -> Option<SimTime> {
-        self.next.map(|request| request.arrival)
+        self.next.as_ref().map(|request| request.arrival)
     }
 
     fn take_due(&mut self, now: SimTime) -> Result<Option<Request>, ServerError> {
-        if self.next.is_none_or(|request| request.arrival > now) {
+        if self.next.as_ref().is_none_or(|request| request.arrival > now) {
             return Ok(None);
         }
         let due = self.next.take();

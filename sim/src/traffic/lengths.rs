@@ -7,6 +7,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::random::Streams;
 use super::trace::{SkippedRows, TraceReader, TraceSource, Wanted};
 use super::{Request, TrafficError};
+use crate::time::SimTime;
 
 /// A source of prompt and output lengths, validated: every length it can make is at least 1 and at most
 /// [`crate::limits::REQUEST_TOKENS_MAX`].
@@ -144,9 +145,9 @@ impl LengthSampler {
         })
     }
 
-    /// The next lengths; `None` at the end of a trace.
-    pub(super) fn next(&mut self) -> Result<Option<LengthPair>, TrafficError> {
-        Ok(Some(match self {
+    /// The next request, sent at `arrival`, with the labels of its row if it is one of a trace; `None` at the end of one.
+    pub(super) fn next(&mut self, arrival: SimTime) -> Result<Option<Request>, TrafficError> {
+        let LengthPair { prompt_tokens, output_tokens } = match self {
             Self::Fixed(pair) => *pair,
             Self::Independent { prompt, output } => {
                 LengthPair { prompt_tokens: prompt.next(), output_tokens: output.next() }
@@ -156,8 +157,9 @@ impl LengthSampler {
                 let ticket = random.random_range(0..total);
                 pairs[upper.partition_point(|&bound| bound <= ticket)]
             }
-            Self::Trace(trace) => return trace.next(),
-        }))
+            Self::Trace(trace) => return Ok(trace.next()?.map(|request| Request { arrival, ..request })),
+        };
+        Ok(Some(Request::plain(arrival, prompt_tokens, output_tokens)))
     }
 
     /// Usable rows of a trace read so far, and its name; `None` for other sources.
@@ -177,14 +179,14 @@ impl LengthSampler {
 }
 
 impl LengthTrace {
-    fn next(&mut self) -> Result<Option<LengthPair>, TrafficError> {
+    fn next(&mut self) -> Result<Option<Request>, TrafficError> {
         let mut request = self.reader.next_request()?;
         if request.is_none() && self.repeat {
             self.skipped.get_or_insert(self.reader.skipped_rows());
             self.reader = TraceReader::open(&self.source, Wanted::LENGTHS)?;
             request = self.reader.next_request()?;
         }
-        Ok(request.map(|Request { prompt_tokens, output_tokens, .. }| LengthPair { prompt_tokens, output_tokens }))
+        Ok(request)
     }
 }
 
@@ -207,8 +209,8 @@ mod tests {
 
     fn draw(lengths: &Lengths, count: usize, seed: u64) -> Vec<(u32, u32)> {
         let mut sampler = LengthSampler::start(lengths, Streams::new(seed)).expect("starts");
-        let mut next = || sampler.next().expect("no trace").expect("endless");
-        (0..count).map(|_| next()).map(|pair| (pair.prompt_tokens, pair.output_tokens)).collect()
+        let mut next = || sampler.next(SimTime::ZERO).expect("no trace").expect("endless");
+        (0..count).map(|_| next()).map(|request| (request.prompt_tokens, request.output_tokens)).collect()
     }
 
     fn close(found: f64, expected: f64, within: f64) {

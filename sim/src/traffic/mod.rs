@@ -1,25 +1,37 @@
-//! Traffic: when requests arrive and how long they are.
+//! Traffic: when requests arrive, how long they are, what they carry, and how many of their drafts are accepted.
 //!
 //! [`Traffic`] is the validated description a scenario holds; [`Traffic::open`] turns it into a [`RequestStream`] that
 //! makes one request at a time. The same seed gives the same requests on every run and for every candidate: each random
 //! choice draws from its own named stream ([`Streams`]), so that one more draw in one does not move another.
 
+mod acceptance;
 mod arrivals;
 mod error;
 mod histogram;
+mod labels;
 mod lengths;
+mod prefixes;
 mod random;
+mod shares;
 mod stream;
 mod trace;
 
+pub use acceptance::{Acceptance, AcceptanceSource};
 pub use arrivals::{Arrivals, Spread};
 pub use error::TrafficError;
 pub use histogram::{StepHistogram, StepRow};
+pub use labels::{Adapters, Labels, Priorities};
 pub use lengths::{Clip, LengthPair, Lengths, LogNormalLength};
+pub use prefixes::{PrefixGroup, PrefixGroups, PrefixLevel};
 pub use random::Streams;
+pub use shares::{SHARES_GRAIN, Shares};
 pub use stream::RequestStream;
-pub use trace::{BadRows, ColumnNames, SkippedRows, TimeUnit, TraceFormat, TraceReader, TraceSource, Unsorted, Wanted};
+pub use trace::{
+    BadRows, Brought, ColumnNames, LabelColumns, SkippedRows, TimeUnit, TraceFormat, TraceReader, TraceSource,
+    Unsorted, Wanted,
+};
 
+use crate::engine::request::{Adapter, NewRequest, RequestId, SharedPrefix};
 use crate::time::SimTime;
 
 /// What is asked of the server, validated.
@@ -31,6 +43,10 @@ pub struct Traffic {
     pub requests: Option<u64>,
     /// Where the requests come from.
     pub kind: TrafficKind,
+    /// What requests carry beside their lengths.
+    pub labels: Labels,
+    /// How many drafts are accepted, where that is known.
+    pub acceptance: Option<Acceptance>,
 }
 
 /// Where the requests come from.
@@ -50,7 +66,7 @@ pub enum TrafficKind {
 }
 
 /// One request as it is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// When it arrives.
     pub arrival: SimTime,
@@ -58,9 +74,37 @@ pub struct Request {
     pub prompt_tokens: u32,
     /// Output length, in tokens; at least 1.
     pub output_tokens: u32,
+    /// Smaller goes first, where the server asks.
+    pub priority: i32,
+    /// The adapter that it runs with.
+    pub adapter: Option<Adapter>,
+    /// The head of its prompt that others share; no longer than the prompt.
+    pub shared: SharedPrefix,
+}
+
+impl Request {
+    /// A request of default priority that shares nothing and runs without an adapter.
+    #[must_use]
+    pub fn plain(arrival: SimTime, prompt_tokens: u32, output_tokens: u32) -> Self {
+        let shared = SharedPrefix::default();
+        Self { arrival, prompt_tokens, output_tokens, priority: 0, adapter: None, shared }
+    }
+
+    /// The request as it reaches an engine, under its number there.
+    #[must_use]
+    pub fn numbered(&self, id: RequestId) -> NewRequest {
+        let Self { prompt_tokens, output_tokens, priority, adapter, .. } = *self;
+        NewRequest { id, prompt_tokens, output_tokens, priority, adapter, shared: self.shared.clone() }
+    }
 }
 
 impl Traffic {
+    /// Traffic whose requests carry nothing beside their lengths.
+    #[must_use]
+    pub fn plain(seed: u64, requests: Option<u64>, kind: TrafficKind) -> Self {
+        Self { seed, requests, kind, labels: Labels::default(), acceptance: None }
+    }
+
     /// Opens the stream of requests for one seed.
     ///
     /// # Errors
@@ -69,12 +113,14 @@ impl Traffic {
         RequestStream::open(self, seed)
     }
 
-    /// Whether another seed gives other requests.
+    /// Whether another seed gives other requests, or other accepted drafts.
     #[must_use]
     pub fn draws(&self) -> bool {
-        match &self.kind {
+        let of_kind = match &self.kind {
             TrafficKind::Synthetic { arrivals, lengths } => arrivals.draws() || lengths.draws(),
-            TrafficKind::Trace(_) | TrafficKind::Steps(_) => false,
-        }
+            TrafficKind::Trace(_) => false,
+            TrafficKind::Steps(_) => return false,
+        };
+        of_kind || self.labels.draws() || self.acceptance.as_ref().is_some_and(Acceptance::draws)
     }
 }

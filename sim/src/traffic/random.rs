@@ -24,21 +24,27 @@ impl Streams {
     /// The stream called `name`, from its beginning.
     #[must_use]
     pub fn stream(self, name: &str) -> Xoshiro256PlusPlus {
-        let bytes = self.seed.to_le_bytes().into_iter().chain(name.bytes());
-        let mut state = fnv1a64(bytes);
+        let mut state = self.key(name);
         let mut words = [0_u8; 32];
         for word in words.chunks_exact_mut(8) {
             word.copy_from_slice(&split_mix64(&mut state).to_le_bytes());
         }
         Xoshiro256PlusPlus::from_seed(words)
     }
+
+    /// The hash that the stream called `name` starts from: the key of draws that are counted, not streamed.
+    pub(super) fn key(self, name: &str) -> u64 {
+        fnv1a64(self.seed.to_le_bytes().into_iter().chain(name.bytes()))
+    }
 }
 
-fn fnv1a64(bytes: impl Iterator<Item = u8>) -> u64 {
+/// The 64-bit FNV-1a hash.
+pub(super) fn fnv1a64(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn split_mix64(state: &mut u64) -> u64 {
+/// The next word of the SplitMix64 generator.
+pub(super) fn split_mix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,6 +1,7 @@
 //! Requests, one at a time.
 
 use super::arrivals::{ArrivalClock, Arrivals};
+use super::labels::Labeller;
 use super::lengths::LengthSampler;
 use super::random::Streams;
 use super::trace::{SkippedRows, TraceReader, Wanted};
@@ -11,6 +12,7 @@ use crate::time::SimTime;
 /// that has to be sorted), and ends after its first error.
 pub struct RequestStream {
     source: Source,
+    labeller: Labeller,
     /// Requests still to give; `None` where only the end of a trace ends the stream.
     left: Option<u64>,
     ended: bool,
@@ -45,7 +47,8 @@ impl RequestStream {
                 }
             }
         };
-        Ok(Self { source, left: traffic.requests, ended: false })
+        let labeller = Labeller::start(&traffic.labels, streams);
+        Ok(Self { source, labeller, left: traffic.requests, ended: false })
     }
 
     /// The number of clients of a closed loop; `None` for traffic whose arrivals do not wait for the server.
@@ -63,7 +66,10 @@ impl RequestStream {
         if self.ended || self.left == Some(0) {
             return None;
         }
-        let next = self.source.next(arrival, self.left.is_some()).transpose();
+        let mut next = self.source.next(arrival, self.left.is_some()).transpose();
+        if let Some(Ok(request)) = &mut next {
+            self.labeller.label(request);
+        }
         self.left = self.left.map(|left| left - 1);
         self.ended = !matches!(next, Some(Ok(_)));
         next
@@ -92,10 +98,8 @@ impl Source {
             },
             Self::Closed { lengths, .. } => (closed_arrival, lengths),
         };
-        match lengths.next()? {
-            Some(pair) => {
-                Ok(Some(Request { arrival, prompt_tokens: pair.prompt_tokens, output_tokens: pair.output_tokens }))
-            }
+        match lengths.next(arrival)? {
+            Some(request) => Ok(Some(request)),
             None if !counted => Ok(None),
             None => {
                 let (file, rows) = lengths.trace_end().expect("only a trace ends");
@@ -125,7 +129,7 @@ mod tests {
     const FIXED: Lengths = Lengths::Fixed(LengthPair { prompt_tokens: 8, output_tokens: 2 });
 
     fn synthetic(arrivals: Arrivals, lengths: Lengths, requests: Option<u64>) -> Traffic {
-        Traffic { seed: 7, requests, kind: TrafficKind::Synthetic { arrivals, lengths } }
+        Traffic::plain(7, requests, TrafficKind::Synthetic { arrivals, lengths })
     }
 
     fn trace_of(path: &Path) -> TraceSource {
@@ -195,7 +199,7 @@ mod tests {
             }
         }
         assert!(!synthetic(Arrivals::ClosedLoop { concurrency: 4 }, FIXED, Some(3)).draws());
-        assert!(!Traffic { seed: 7, requests: None, kind: TrafficKind::Trace(trace) }.draws());
+        assert!(!Traffic::plain(7, None, TrafficKind::Trace(trace)).draws());
     }
 
     #[test]
@@ -226,7 +230,7 @@ mod tests {
     fn endless_and_unopenable_traffic_is_refused() {
         let endless = synthetic(Arrivals::Poisson { rate: 5.0 }, FIXED, None).open(7);
         assert!(matches!(endless.err().expect("refused"), TrafficError::Endless));
-        let missing = Traffic { seed: 7, requests: None, kind: TrafficKind::Trace(trace_of(Path::new("no/such.csv"))) };
+        let missing = Traffic::plain(7, None, TrafficKind::Trace(trace_of(Path::new("no/such.csv"))));
         assert_eq!(missing.open(7).err().expect("refused").to_string(), "cannot open the trace no/such.csv");
     }
 
@@ -250,7 +254,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let traffic = synthetic(Arrivals::Trace(vidur_file(&folder, "3,1,5\n4,2,6\n")), FIXED, None);
         let requests = collect(&traffic, 7);
-        let expected = |s: u64| Request { arrival: SimTime(s * 1_000_000_000), prompt_tokens: 8, output_tokens: 2 };
+        let expected = |s: u64| Request::plain(SimTime(s * 1_000_000_000), 8, 2);
         assert_eq!(requests, [expected(0), expected(1)]);
     }
 
@@ -278,7 +282,7 @@ mod tests {
             ("mooncake_synthetic_trace.jsonl", 3_993, 15325.5, 149.1, 1022.0),
         ] {
             let kind = TrafficKind::Trace(trace_of(&folder.join(file)));
-            let requests = collect(&Traffic { seed: 0, requests: None, kind }, 0);
+            let requests = collect(&Traffic::plain(0, None, kind), 0);
             let mean = |length: fn(&Request) -> u32| {
                 requests.iter().map(|request| f64::from(length(request))).sum::<f64>() / requests.len() as f64
             };
@@ -310,7 +314,7 @@ mod tests {
         let Some(folder) = shared_traces() else { return };
         let read = |file: &str| {
             let kind = TrafficKind::Trace(trace_of(&folder.join(file)));
-            collect(&Traffic { seed: 0, requests: None, kind }, 0)
+            collect(&Traffic::plain(0, None, kind), 0)
         };
         let (azure, vidur) = (read("azure2023_conv.csv"), read("vidur_splitwise_conv.csv"));
         for (a, b) in azure.iter().zip(&vidur) {

@@ -1,10 +1,14 @@
 //! Trace formats: telling them apart, and reading one row.
 
+use std::collections::HashMap;
+
 use calibrate::spelling::closest;
 use serde::Deserialize;
 
 use super::time::{self, TimeUnit};
-use crate::limits::REQUEST_TOKENS_MAX;
+use crate::engine::request::{Adapter, Segment, SharedPrefix};
+use crate::limits::{ADAPTERS_MAX, REQUEST_TOKENS_MAX};
+use crate::traffic::random::fnv1a64;
 
 /// The format of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +19,8 @@ pub enum TraceFormat {
     Azure,
     /// Vidur: `arrived_at,num_prefill_tokens,num_decode_tokens`, seconds; lengths-only files lack the first column.
     Vidur,
-    /// Mooncake: one JSON object a line with `timestamp` (ms), `input_length`, `output_length`; `hash_ids` are ignored.
+    /// Mooncake: one JSON object a line with `timestamp` (ms), `input_length`, `output_length` and, where prompts share
+    /// content, `hash_ids`.
     Mooncake,
 }
 
@@ -30,6 +35,19 @@ pub struct ColumnNames {
     pub output: String,
     /// Unit of a numeric arrival time; `None` for a date and time of day.
     pub time_unit: Option<TimeUnit>,
+    /// The columns of what requests carry beside their lengths.
+    pub labels: LabelColumns,
+}
+
+/// The columns of labels; one that is not named is not read. An empty field means none (priority: 0).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelColumns {
+    /// Priority, a whole number; smaller goes first.
+    pub priority: Option<String>,
+    /// Name of the adapter; the first new name in the file is adapter 0, the next one adapter 1.
+    pub adapter: Option<String>,
+    /// Name of the prefix that the prompt begins with, and its length in tokens.
+    pub prefix: Option<[String; 2]>,
 }
 
 /// What is taken from the rows of a trace; columns that are not wanted need not exist.
@@ -37,7 +55,7 @@ pub struct ColumnNames {
 pub struct Wanted {
     /// Arrival times.
     pub arrivals: bool,
-    /// Prompt and output lengths.
+    /// Prompt and output lengths, and what requests carry beside them.
     pub lengths: bool,
 }
 
@@ -50,7 +68,32 @@ impl Wanted {
     pub const LENGTHS: Self = Self { arrivals: false, lengths: true };
 }
 
+/// Which labels the rows of a trace bring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Priorities.
+    pub priorities: bool,
+    /// Adapters.
+    pub adapters: bool,
+    /// Shared prefixes.
+    pub prefixes: bool,
+}
+
 impl TraceFormat {
+    /// The labels that rows of this format bring. (Whether a Mooncake row has `hash_ids` shows when it is read.)
+    #[must_use]
+    pub fn brings(&self) -> Brought {
+        match self {
+            Self::Csv(ColumnNames { labels, .. }) => Brought {
+                priorities: labels.priority.is_some(),
+                adapters: labels.adapter.is_some(),
+                prefixes: labels.prefix.is_some(),
+            },
+            Self::Azure | Self::Vidur => Brought::default(),
+            Self::Mooncake => Brought { prefixes: true, ..Brought::default() },
+        }
+    }
+
     /// The format whose first line this is.
     pub(super) fn detect(first_line: &[u8]) -> Option<Self> {
         if first_line.first() == Some(&b'{') {
@@ -70,6 +113,7 @@ impl TraceFormat {
             prompt: prompt.to_owned(),
             output: output.to_owned(),
             time_unit,
+            labels: LabelColumns::default(),
         };
         match self {
             Self::Csv(columns) => Some(columns.clone()),
@@ -83,7 +127,7 @@ impl TraceFormat {
 }
 
 /// One usable row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// Arrival in nanoseconds since an epoch of the file's own choosing; 0 where times are not wanted.
     pub(super) time_ns: i64,
@@ -91,6 +135,10 @@ pub(super) struct Row {
     pub(super) prompt_tokens: u32,
     /// Output length, in tokens; 0 where lengths are not wanted.
     pub(super) output_tokens: u32,
+    /// 0 where the file gives none.
+    pub(super) priority: i32,
+    pub(super) adapter: Option<Adapter>,
+    pub(super) shared: SharedPrefix,
 }
 
 /// Why a row cannot be used.
@@ -120,9 +168,30 @@ pub(super) struct MissingColumn {
 /// Reads the rows of one file, once its format and header are known.
 #[derive(Debug)]
 pub(super) enum RowParser {
-    Csv { columns: ColumnNames, places: [Option<usize>; 3], width: usize },
+    Csv(CsvParser),
     JsonLines { wanted: Wanted },
 }
+
+/// Reads the rows of a comma-separated file.
+#[derive(Debug)]
+pub(super) struct CsvParser {
+    /// The columns looked for, by name, with their places in a row; those not wanted have none.
+    columns: [(String, Option<usize>); COLUMNS],
+    time_unit: Option<TimeUnit>,
+    /// Fields of a row.
+    width: usize,
+    adapters: AdapterNames,
+}
+
+/// Places of the columns in [`CsvParser::columns`].
+const ARRIVAL: usize = 0;
+const PROMPT: usize = 1;
+const OUTPUT: usize = 2;
+const PRIORITY: usize = 3;
+const ADAPTER: usize = 4;
+const PREFIX: usize = 5;
+const PREFIX_TOKENS: usize = 6;
+const COLUMNS: usize = 7;
 
 impl RowParser {
     /// Prepares for a file with this first line. Comma-separated files have used that line up afterwards.
@@ -130,71 +199,130 @@ impl RowParser {
     /// # Errors
     /// What the header lacks.
     pub(super) fn new(format: &TraceFormat, first_line: &[u8], wanted: Wanted) -> Result<Self, MissingColumn> {
-        let Some(columns) = format.columns() else { return Ok(Self::JsonLines { wanted }) };
-        let names = header_names(first_line);
-        let place = |column: &str, is_wanted: bool| match names.iter().position(|name| name == column) {
-            _ if !is_wanted => Ok(None),
-            Some(place) => Ok(Some(place)),
-            None => Err(missing_column(column, &names, first_line)),
+        let Some(ColumnNames { arrival, prompt, output, time_unit, labels }) = format.columns() else {
+            return Ok(Self::JsonLines { wanted });
         };
-        let places = [
-            place(&columns.arrival, wanted.arrivals)?,
-            place(&columns.prompt, wanted.lengths)?,
-            place(&columns.output, wanted.lengths)?,
+        let names = header_names(first_line);
+        let place = |column: Option<String>, is_wanted: bool| {
+            let Some(column) = column.filter(|_| is_wanted) else { return Ok((String::new(), None)) };
+            match names.iter().position(|name| *name == column) {
+                Some(place) => Ok((column, Some(place))),
+                None => Err(missing_column(&column, &names, first_line)),
+            }
+        };
+        let (prefix, prefix_tokens) = labels.prefix.map_or((None, None), |[name, tokens]| (Some(name), Some(tokens)));
+        let columns = [
+            place(Some(arrival), wanted.arrivals)?,
+            place(Some(prompt), wanted.lengths)?,
+            place(Some(output), wanted.lengths)?,
+            place(labels.priority, wanted.lengths)?,
+            place(labels.adapter, wanted.lengths)?,
+            place(prefix, wanted.lengths)?,
+            place(prefix_tokens, wanted.lengths)?,
         ];
-        Ok(Self::Csv { places, width: names.len(), columns })
+        Ok(Self::Csv(CsvParser { columns, time_unit, width: names.len(), adapters: AdapterNames::default() }))
     }
 
     /// Whether the first line names columns and holds no row.
     pub(super) fn has_header(&self) -> bool {
-        matches!(self, Self::Csv { .. })
+        matches!(self, Self::Csv(_))
     }
 
     /// Reads one row.
-    pub(super) fn parse(&self, line: &[u8]) -> Result<Row, Fault> {
+    pub(super) fn parse(&mut self, line: &[u8]) -> Result<Row, Fault> {
         match self {
-            Self::Csv { columns, places, width } => parse_csv(line, columns, *places, *width),
+            Self::Csv(csv) => csv.parse(line),
             Self::JsonLines { wanted } => parse_json(line, *wanted),
         }
     }
 }
 
-fn parse_csv(line: &[u8], columns: &ColumnNames, places: [Option<usize>; 3], width: usize) -> Result<Row, Fault> {
-    let mut found: [&[u8]; 3] = [&[]; 3];
-    let mut fields = 0;
-    for field in Fields(Some(line)) {
-        if let Some(which) = places.iter().position(|&place| place == Some(fields)) {
-            found[which] = field;
+impl CsvParser {
+    fn parse(&mut self, line: &[u8]) -> Result<Row, Fault> {
+        let mut found: [&[u8]; COLUMNS] = [&[]; COLUMNS];
+        let mut fields = 0;
+        for field in Fields(Some(line)) {
+            for (which, (_, place)) in self.columns.iter().enumerate() {
+                if *place == Some(fields) {
+                    found[which] = field;
+                }
+            }
+            fields += 1;
         }
-        fields += 1;
+        if fields != self.width {
+            let problem = format!("expected {} fields, found {fields}", self.width);
+            return Err(Fault::new("row", problem));
+        }
+        let time_ns = match &self.columns[ARRIVAL] {
+            (_, None) => 0,
+            (column, Some(_)) => parse_time(found[ARRIVAL], column, self.time_unit)?,
+        };
+        let tokens = |which: usize| match &self.columns[which] {
+            (_, None) => Ok(0),
+            (column, Some(_)) => token_count(column, whole(found[which]), || shown(found[which])),
+        };
+        let (prompt_tokens, output_tokens) = (tokens(PROMPT)?, tokens(OUTPUT)?);
+        let priority = self.priority(found[PRIORITY])?;
+        let shared = match found[PREFIX] {
+            // A prompt that is shorter than its prefix shares what it has of it.
+            name if !name.is_empty() => {
+                let end_tokens = tokens(PREFIX_TOKENS)?.min(prompt_tokens);
+                SharedPrefix::new(&[Segment { content: fnv1a64(name.iter().copied()), end_tokens }])
+            }
+            _ => SharedPrefix::default(),
+        };
+        let adapter = self.adapters.number(found[ADAPTER], &self.columns[ADAPTER].0)?;
+        Ok(Row { time_ns, prompt_tokens, output_tokens, priority, adapter, shared })
     }
-    if fields != width {
-        let problem = format!("expected {width} fields, found {fields}");
-        return Err(Fault::new("row", problem));
-    }
-    let time_ns = match places[0] {
-        None => 0,
-        Some(_) => parse_time(found[0], columns)?,
-    };
-    let tokens = |which: usize, column: &str| {
-        if places[which].is_none() {
+
+    fn priority(&self, text: &[u8]) -> Result<i32, Fault> {
+        if text.is_empty() {
             return Ok(0);
         }
-        let text = found[which];
-        let number = std::str::from_utf8(text.strip_suffix(b".0").unwrap_or(text)).ok();
-        token_count(column, number.and_then(|text| text.parse().ok()), || shown(text))
-    };
-    Ok(Row { time_ns, prompt_tokens: tokens(1, &columns.prompt)?, output_tokens: tokens(2, &columns.output)? })
+        std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let problem = format!("expected a whole number from {} to {}, found {}", i32::MIN, i32::MAX, shown(text));
+            Fault::new(&self.columns[PRIORITY].0, problem)
+        })
+    }
 }
 
-fn parse_time(text: &[u8], columns: &ColumnNames) -> Result<i64, Fault> {
-    let parsed = match columns.time_unit {
+/// Adapters by name, numbered in order of their first request.
+#[derive(Debug, Default)]
+struct AdapterNames(HashMap<Vec<u8>, u32>);
+
+impl AdapterNames {
+    /// The number of the adapter of this name; `None` for an empty one.
+    fn number(&mut self, name: &[u8], column: &str) -> Result<Option<Adapter>, Fault> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if let Some(&number) = self.0.get(name) {
+            return Ok(Some(Adapter(number)));
+        }
+        let number = self.0.len() as u32;
+        if number == ADAPTERS_MAX {
+            let problem =
+                format!("expected at most {ADAPTERS_MAX} different adapters, found one more: {}", shown(name));
+            return Err(Fault::new(column, problem));
+        }
+        self.0.insert(name.to_owned(), number);
+        Ok(Some(Adapter(number)))
+    }
+}
+
+/// A whole number; `374.0` is one.
+fn whole(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text.strip_suffix(b".0").unwrap_or(text)).ok()?.parse().ok()
+}
+
+fn parse_time(text: &[u8], column: &str, unit: Option<TimeUnit>) -> Result<i64, Fault> {
+    let parsed = match unit {
         None => time::parse_date_time(text),
         Some(unit) => time::parse_number(text, unit),
     };
     parsed.ok_or_else(|| {
-        let (problem, help) = time_fault(text, columns.time_unit);
-        Fault { help, ..Fault::new(&columns.arrival, problem) }
+        let (problem, help) = time_fault(text, unit);
+        Fault { help, ..Fault::new(column, problem) }
     })
 }
 
@@ -227,6 +355,7 @@ struct MooncakeRow {
     timestamp: Option<serde_json::Value>,
     input_length: Option<serde_json::Value>,
     output_length: Option<serde_json::Value>,
+    hash_ids: Option<serde_json::Value>,
 }
 
 fn parse_json(line: &[u8], wanted: Wanted) -> Result<Row, Fault> {
@@ -253,7 +382,37 @@ fn parse_json(line: &[u8], wanted: Wanted) -> Result<Row, Fault> {
     };
     let (prompt_tokens, output_tokens) =
         (tokens("input_length", &row.input_length)?, tokens("output_length", &row.output_length)?);
-    Ok(Row { time_ns, prompt_tokens, output_tokens })
+    let shared = match &row.hash_ids {
+        Some(ids) if wanted.lengths && !ids.is_null() => mooncake_prefix(ids, prompt_tokens)?,
+        _ => SharedPrefix::default(),
+    };
+    Ok(Row { time_ns, prompt_tokens, output_tokens, priority: 0, adapter: None, shared })
+}
+
+/// Tokens that one of a Mooncake row's `hash_ids` stands for.
+const MOONCAKE_BLOCK_TOKENS: u32 = 512;
+
+/// What `hash_ids` say of a prompt. Each names the content of its block and of all before it; the last block may be
+/// partial. Where there are fewer than blocks, the rest of the prompt is nobody else's.
+fn mooncake_prefix(ids: &serde_json::Value, prompt_tokens: u32) -> Result<SharedPrefix, Fault> {
+    let numbers: Option<Vec<u64>> = ids.as_array().and_then(|ids| ids.iter().map(serde_json::Value::as_u64).collect());
+    let numbers = numbers.ok_or_else(|| {
+        let found = shown(ids.to_string().as_bytes());
+        Fault::new("hash_ids", format!("expected a list of whole numbers from 0 up, found {found}"))
+    })?;
+    let blocks = prompt_tokens.div_ceil(MOONCAKE_BLOCK_TOKENS) as usize;
+    if numbers.len() > blocks {
+        let problem = format!(
+            "expected at most {blocks}, one for each {MOONCAKE_BLOCK_TOKENS} of {prompt_tokens} tokens, found {}",
+            numbers.len()
+        );
+        return Err(Fault::new("hash_ids", problem));
+    }
+    let segments = numbers.iter().zip(1_u32..).map(|(&content, block)| {
+        let end_tokens = prompt_tokens.min(block.saturating_mul(MOONCAKE_BLOCK_TOKENS));
+        Segment { content, end_tokens }
+    });
+    Ok(SharedPrefix::new(&segments.collect::<Vec<_>>()))
 }
 
 fn kind_of(error: &serde_json::Error) -> &'static str {

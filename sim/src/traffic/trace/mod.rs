@@ -10,7 +10,7 @@ mod time;
 use std::path::PathBuf;
 
 use calibrate::stderr::printable;
-pub use format::{ColumnNames, TraceFormat, Wanted};
+pub use format::{Brought, ColumnNames, LabelColumns, TraceFormat, Wanted};
 pub use reader::{SkippedRows, TraceReader};
 pub use time::TimeUnit;
 

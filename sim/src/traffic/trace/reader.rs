@@ -195,7 +195,8 @@ impl TraceReader {
         } else {
             SimTime((since_ns as f64 / self.rate_multiplier).round() as u64)
         };
-        Ok(Some(Request { arrival, prompt_tokens: row.prompt_tokens, output_tokens: row.output_tokens }))
+        let Row { prompt_tokens, output_tokens, priority, adapter, shared, .. } = row;
+        Ok(Some(Request { arrival, prompt_tokens, output_tokens, priority, adapter, shared }))
     }
 }
 
@@ -205,7 +206,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::{ColumnNames, TimeUnit};
+    use super::super::{ColumnNames, LabelColumns, TimeUnit};
     use super::*;
 
     fn source() -> TraceSource {
@@ -220,6 +221,11 @@ mod tests {
     }
 
     type Rows = Vec<(u64, u32, u32)>;
+
+    fn requests(text: &str, source: &TraceSource) -> Result<Vec<Request>, TrafficError> {
+        let mut reader = TraceReader::from_input(Box::new(Cursor::new(text.to_owned())), source, Wanted::ALL)?;
+        std::iter::from_fn(|| reader.next_request().transpose()).collect()
+    }
 
     fn read(bytes: &[u8], source: &TraceSource, wanted: Wanted) -> Result<(Rows, SkippedRows), TrafficError> {
         let mut reader = TraceReader::from_input(Box::new(Cursor::new(bytes.to_vec())), source, wanted)?;
@@ -250,7 +256,7 @@ mod tests {
         let azure_2024 = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,374,44\n\
                           2024-05-10 00:00:04.324509+00:00,396,109\n";
         assert_eq!(rows(azure_2024), expected);
-        let mooncake = "{\"timestamp\": 27482, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [1, 2]}\n\
+        let mooncake = "{\"timestamp\": 27482, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [1]}\n\
                         {\"timestamp\": 31796.579, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": []}";
         assert_eq!(rows(mooncake), expected);
     }
@@ -262,12 +268,86 @@ mod tests {
             prompt: "input_toks".to_owned(),
             output: "output_toks".to_owned(),
             time_unit: Some(TimeUnit::Nanoseconds),
+            labels: LabelColumns::default(),
         };
         let source = TraceSource { format: Some(TraceFormat::Csv(columns)), ..source() };
         let text = b"id,output_toks,arrival_time_ns,input_toks\na,5,100,7\nb,6,150,8\n";
         assert_eq!(read(text, &source, Wanted::ALL).expect("reads").0, [(0, 7, 5), (50, 8, 6)]);
         let missing = read(b"id,out\n", &source, Wanted::ALL).expect_err("refused").to_string();
         assert_eq!(missing, "t.csv:1: expected a column `arrival_time_ns`, found `id`, `out`");
+    }
+
+    fn labelled() -> TraceSource {
+        let labels = LabelColumns {
+            priority: Some("class".to_owned()),
+            adapter: Some("lora".to_owned()),
+            prefix: Some(["template", "template_tokens"].map(str::to_owned)),
+        };
+        let TraceSource { format: Some(TraceFormat::Csv(columns)), .. } = named(Some(TimeUnit::Seconds)) else {
+            unreachable!("columns are named")
+        };
+        TraceSource { format: Some(TraceFormat::Csv(ColumnNames { labels, ..columns })), ..source() }
+    }
+
+    #[test]
+    fn label_columns_are_read_and_may_be_empty() {
+        let text = "ts,class,prompt_len,lora,gen_len,template,template_tokens\n0,-1,50,sql,5,system,40\n\
+                    1,,30,,5,,\n2,7,30,chat,5,system,40\n3,0,30,sql,5,other,20\n";
+        let requests = requests(text, &labelled()).expect("reads");
+        assert_eq!(requests.iter().map(|request| request.priority).collect::<Vec<_>>(), [-1, 0, 7, 0]);
+        let adapters: Vec<_> = requests.iter().map(|request| request.adapter.map(|adapter| adapter.0)).collect();
+        assert_eq!(adapters, [Some(0), None, Some(1), Some(0)]);
+        let segments: Vec<_> = requests.iter().map(|request| request.shared.segments()).collect();
+        assert_eq!(segments[0][0].end_tokens, 40);
+        assert_eq!(segments[1], []);
+        assert_eq!(
+            (segments[2][0].content, segments[2][0].end_tokens),
+            (segments[0][0].content, 30),
+            "cut at the prompt"
+        );
+        assert_ne!(segments[3][0].content, segments[0][0].content);
+    }
+
+    #[test]
+    fn bad_labels_name_their_column() {
+        let fault = |row: &str| {
+            let text = format!("ts,prompt_len,gen_len,class,lora,template,template_tokens\n{row}\n");
+            requests(&text, &labelled()).expect_err("refused").to_string()
+        };
+        assert!(
+            fault("0,9,9,high,,,")
+                .contains("class: expected a whole number from -2147483648 to 2147483647, found `high`")
+        );
+        assert!(fault("0,9,9,1.5,,,").contains("class: expected a whole number"));
+        assert!(fault("0,9,9,,,a,").contains("template_tokens: expected a whole number of tokens"));
+        assert!(fault("0,9,9,,,a,0").contains("template_tokens: expected a whole number of tokens"));
+        let missing = requests("ts,prompt_len,gen_len\n", &labelled()).expect_err("refused").to_string();
+        assert!(missing.contains("expected a column `class`"), "{missing}");
+    }
+
+    #[test]
+    fn hash_ids_name_blocks_of_512_tokens() {
+        let row = |tokens: u32, ids: &str| {
+            format!("{{\"timestamp\": 0, \"input_length\": {tokens}, \"output_length\": 1, \"hash_ids\": {ids}}}\n")
+        };
+        let text = [row(1100, "[7, 8, 9]"), row(1024, "[7, 10]"), row(600, "[7]"), row(600, "null"), row(600, "[]")];
+        let requests = requests(&text.concat(), &source()).expect("reads");
+        let segments: Vec<Vec<(u64, u32)>> = requests
+            .iter()
+            .map(|request| request.shared.segments().iter().map(|s| (s.content, s.end_tokens)).collect())
+            .collect();
+        assert_eq!(segments[0], [(7, 512), (8, 1024), (9, 1100)]);
+        assert_eq!(segments[1], [(7, 512), (10, 1024)]);
+        assert_eq!(segments[2..], [vec![(7, 512)], vec![], vec![]]);
+        let problem = |tokens, ids| fault(&row(tokens, ids));
+        assert!(
+            problem(1024, "[1, 2, 3]")
+                .contains("hash_ids: expected at most 2, one for each 512 of 1024 tokens, found 3")
+        );
+        assert!(
+            problem(1024, "[1, -2]").contains("hash_ids: expected a list of whole numbers from 0 up, found `[1,-2]`")
+        );
+        assert!(problem(1024, "5").contains("hash_ids: expected a list"));
     }
 
     #[test]
@@ -340,7 +420,16 @@ mod tests {
     fn named(time_unit: Option<TimeUnit>) -> TraceSource {
         let names = ["ts", "prompt_len", "gen_len"].map(str::to_owned);
         let [arrival, prompt, output] = names;
-        TraceSource { format: Some(TraceFormat::Csv(ColumnNames { arrival, prompt, output, time_unit })), ..source() }
+        TraceSource {
+            format: Some(TraceFormat::Csv(ColumnNames {
+                arrival,
+                prompt,
+                output,
+                time_unit,
+                labels: LabelColumns::default(),
+            })),
+            ..source()
+        }
     }
 
     fn message_and_help(text: &str, source: &TraceSource) -> String {
