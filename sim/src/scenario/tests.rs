@@ -358,7 +358,7 @@ within = 0.1
 fn labels_and_accepted_drafts() {
     let text = scenario(
         "",
-        r#"
+        r"
 [[traffic.priorities]]
 priority = 0
 share = 0.9
@@ -379,7 +379,7 @@ tokens = 30
 count = 2
 [traffic.acceptance]
 rates = [0.8, 0.8, 0]
-"#,
+",
     );
     let Traffic { labels, acceptance, .. } = parse(&text).expect("accepted").traffic;
     assert_eq!(labels.priorities, Some(Priorities { values: vec![0, -5], shares: Shares::new(&[0.9, 0.1]) }));

@@ -16,15 +16,15 @@ use crate::traffic::{
 /// Checks `[[traffic.priorities]]`, `[traffic.adapters]` and `[[traffic.prefixes]]`.
 pub(super) fn labels(check: &Check<'_>, file: &TrafficFile) -> Result<Labels, ScenarioError> {
     Ok(Labels {
-        priorities: given(&file.priorities).map(|rows| priorities(check, rows)).transpose()?,
+        priorities: given(file.priorities.as_ref()).map(|rows| priorities(check, rows)).transpose()?,
         adapters: file.adapters.as_ref().map(|file| adapters(check, file)).transpose()?,
-        prefixes: given(&file.prefixes).map(|groups| prefixes(check, groups)).transpose()?,
+        prefixes: given(file.prefixes.as_ref()).map(|groups| prefixes(check, groups)).transpose()?,
     })
 }
 
 /// The rows of a table that has any.
-fn given<T>(rows: &Option<Vec<T>>) -> Option<&[T]> {
-    rows.as_deref().filter(|rows| !rows.is_empty())
+fn given<T>(rows: Option<&Vec<T>>) -> Option<&[T]> {
+    rows.map(Vec::as_slice).filter(|rows| !rows.is_empty())
 }
 
 /// Labels have one origin: this table or the rows of the trace.
@@ -38,9 +38,9 @@ pub(super) fn refuse_what_the_trace_brings(
         TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return Ok(()),
     };
     let brought = source.format.as_ref().map(TraceFormat::brings).unwrap_or_default();
-    let priorities = given(&file.priorities).filter(|_| brought.priorities).map(|rows| rows[0].span());
+    let priorities = given(file.priorities.as_ref()).filter(|_| brought.priorities).map(|rows| rows[0].span());
     let adapters = file.adapters.as_ref().filter(|_| brought.adapters).map(Spanned::span);
-    let prefixes = given(&file.prefixes).filter(|_| brought.prefixes).map(|groups| groups[0].span());
+    let prefixes = given(file.prefixes.as_ref()).filter(|_| brought.prefixes).map(|groups| groups[0].span());
     let Some(twice) = priorities.or(adapters).or(prefixes) else { return Ok(()) };
     Err(check.reject(&twice, "the rows of the trace say this already", "leave this table out, or that column"))
 }

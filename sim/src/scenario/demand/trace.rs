@@ -126,13 +126,13 @@ fn trace_format(check: &Check<'_>, file: &TraceFile) -> Result<Option<TraceForma
         TimeUnitFile::Ns => Some(TimeUnit::Nanoseconds),
         TimeUnitFile::Date => None,
     };
-    Ok(Some(TraceFormat::Csv(ColumnNames {
+    Ok(Some(TraceFormat::Csv(Box::new(ColumnNames {
         arrival: name(arrival, "arrival"),
         prompt: name(prompt, "prompt"),
         output: name(output, "output"),
         time_unit,
         labels: label_columns(check, columns.get_ref())?,
-    })))
+    }))))
 }
 
 /// The columns of labels; a prefix needs its length.

@@ -14,7 +14,7 @@ use crate::traffic::random::fnv1a64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceFormat {
     /// Comma-separated with a header line and named columns.
-    Csv(ColumnNames),
+    Csv(Box<ColumnNames>),
     /// Azure LLM inference traces: `TIMESTAMP,ContextTokens,GeneratedTokens`, a date and time of day per row.
     Azure,
     /// Vidur: `arrived_at,num_prefill_tokens,num_decode_tokens`, seconds; lengths-only files lack the first column.
@@ -84,10 +84,10 @@ impl TraceFormat {
     #[must_use]
     pub fn brings(&self) -> Brought {
         match self {
-            Self::Csv(ColumnNames { labels, .. }) => Brought {
-                priorities: labels.priority.is_some(),
-                adapters: labels.adapter.is_some(),
-                prefixes: labels.prefix.is_some(),
+            Self::Csv(columns) => Brought {
+                priorities: columns.labels.priority.is_some(),
+                adapters: columns.labels.adapter.is_some(),
+                prefixes: columns.labels.prefix.is_some(),
             },
             Self::Azure | Self::Vidur => Brought::default(),
             Self::Mooncake => Brought { prefixes: true, ..Brought::default() },
@@ -116,7 +116,7 @@ impl TraceFormat {
             labels: LabelColumns::default(),
         };
         match self {
-            Self::Csv(columns) => Some(columns.clone()),
+            Self::Csv(columns) => Some((**columns).clone()),
             Self::Azure => Some(names(["TIMESTAMP", "ContextTokens", "GeneratedTokens"], None)),
             Self::Vidur => {
                 Some(names(["arrived_at", "num_prefill_tokens", "num_decode_tokens"], Some(TimeUnit::Seconds)))
@@ -168,7 +168,7 @@ pub(super) struct MissingColumn {
 /// Reads the rows of one file, once its format and header are known.
 #[derive(Debug)]
 pub(super) enum RowParser {
-    Csv(CsvParser),
+    Csv(Box<CsvParser>),
     JsonLines { wanted: Wanted },
 }
 
@@ -220,7 +220,8 @@ impl RowParser {
             place(prefix, wanted.lengths)?,
             place(prefix_tokens, wanted.lengths)?,
         ];
-        Ok(Self::Csv(CsvParser { columns, time_unit, width: names.len(), adapters: AdapterNames::default() }))
+        let parser = CsvParser { columns, time_unit, width: names.len(), adapters: AdapterNames::default() };
+        Ok(Self::Csv(Box::new(parser)))
     }
 
     /// Whether the first line names columns and holds no row.

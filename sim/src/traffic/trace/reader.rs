@@ -270,7 +270,7 @@ mod tests {
             time_unit: Some(TimeUnit::Nanoseconds),
             labels: LabelColumns::default(),
         };
-        let source = TraceSource { format: Some(TraceFormat::Csv(columns)), ..source() };
+        let source = TraceSource { format: Some(TraceFormat::Csv(Box::new(columns))), ..source() };
         let text = b"id,output_toks,arrival_time_ns,input_toks\na,5,100,7\nb,6,150,8\n";
         assert_eq!(read(text, &source, Wanted::ALL).expect("reads").0, [(0, 7, 5), (50, 8, 6)]);
         let missing = read(b"id,out\n", &source, Wanted::ALL).expect_err("refused").to_string();
@@ -286,7 +286,7 @@ mod tests {
         let TraceSource { format: Some(TraceFormat::Csv(columns)), .. } = named(Some(TimeUnit::Seconds)) else {
             unreachable!("columns are named")
         };
-        TraceSource { format: Some(TraceFormat::Csv(ColumnNames { labels, ..columns })), ..source() }
+        TraceSource { format: Some(TraceFormat::Csv(Box::new(ColumnNames { labels, ..*columns }))), ..source() }
     }
 
     #[test]
@@ -421,13 +421,13 @@ mod tests {
         let names = ["ts", "prompt_len", "gen_len"].map(str::to_owned);
         let [arrival, prompt, output] = names;
         TraceSource {
-            format: Some(TraceFormat::Csv(ColumnNames {
+            format: Some(TraceFormat::Csv(Box::new(ColumnNames {
                 arrival,
                 prompt,
                 output,
                 time_unit,
                 labels: LabelColumns::default(),
-            })),
+            }))),
             ..source()
         }
     }
