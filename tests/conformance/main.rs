@@ -11,4 +11,5 @@ mod ladder;
 mod manager_v2;
 mod modes;
 mod scheduler_trace;
+mod sglang;
 mod vectors;

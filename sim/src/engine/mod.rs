@@ -8,6 +8,7 @@ pub mod plan;
 pub mod refusal;
 pub mod request;
 pub mod scheduler;
+pub mod sglang;
 pub mod shape;
 pub mod step;
 pub mod vllm;
