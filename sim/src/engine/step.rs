@@ -143,6 +143,22 @@ impl StepPlan {
         self.entries.push(entry);
     }
 
+    /// Takes the entry of a request out again and says which it was. `is_prefilling` says of a slot and its computed
+    /// tokens what [`push`](Self::push) was told of them.
+    #[cold]
+    pub(crate) fn take_back(&mut self, slot: Slot, is_prefilling: impl Fn(Slot, u32) -> bool) -> Option<Scheduled> {
+        let place = self.entries.iter().position(|entry| entry.slot == slot)?;
+        let mut entries = std::mem::take(&mut self.entries);
+        let taken_back = entries.remove(place);
+        let preempted = std::mem::take(&mut self.preempted);
+        self.clear();
+        self.preempted = preempted;
+        for entry in entries {
+            self.push(entry, is_prefilling(entry.slot, entry.context_tokens));
+        }
+        Some(taken_back)
+    }
+
     /// Counts the entries and derives the uniform flags of both runners (specification sections 4 and 6). V1 asks for
     /// `uniform_query` tokens a request and not whether anybody is still prefilling; V2 takes any common length, but only
     /// from batches of decode entries.

@@ -1,4 +1,7 @@
-//! How many drafts a batch carries, by batch size (dynamic speculative decoding; specification sections 2 and 6).
+//! How many drafts a batch carries, by batch size (dynamic speculative decoding; specification sections 2 and 6), and
+//! what a drafter asks of the scheduler (section 11).
+
+use super::options::{Drafter, SpeculativeMethod};
 
 /// One number of drafts, and the widest batch that runs with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,65 @@ pub(super) fn draft_tiers(
     tiers
 }
 
+/// The drafts of each batch from 1 to `max_num_seqs` requests, in that order; `None` for a schedule that the engine drops.
+pub(super) fn drafts_by_batch(
+    schedule: &[(u32, u32, u32)],
+    num_speculative_tokens: u32,
+    max_num_seqs: u32,
+) -> Option<Vec<u32>> {
+    let of_batch = |batch| {
+        let tier = schedule.iter().rev().find(|&&(first, ..)| first <= batch);
+        tier.map_or(0, |&(.., drafts)| drafts.min(num_speculative_tokens))
+    };
+    is_valid(schedule).then(|| (1..=max_num_seqs).map(of_batch).collect())
+}
+
+impl Drafter {
+    /// Inputs that the drafter adds to each request of a step, in tokens (specification section 11; `DFlash` and `DSpark`
+    /// draft in parallel and are read in vLLM's own table).
+    #[must_use]
+    pub fn input_slots(self, num_speculative_tokens: u32) -> u32 {
+        let drafts = num_speculative_tokens;
+        match self.method {
+            _ if drafts == 0 => 0,
+            SpeculativeMethod::DraftModel if self.parallel_drafting => drafts,
+            SpeculativeMethod::DraftModel => 1,
+            SpeculativeMethod::Dflash => drafts,
+            SpeculativeMethod::Dspark => drafts - 1,
+            SpeculativeMethod::Eagle | SpeculativeMethod::Eagle3 | SpeculativeMethod::Mtp if self.parallel_drafting => {
+                drafts - 1
+            }
+            _ => 0,
+        }
+    }
+
+    /// Tokens behind the scheduled ones for which a request holds KV blocks, because the drafter writes there: vectors pin
+    /// those of n-gram and draft model, the others are read in vLLM's scheduler.
+    #[must_use]
+    pub fn lookahead_tokens(self, num_speculative_tokens: u32) -> u32 {
+        match self.method {
+            _ if num_speculative_tokens == 0 => 0,
+            SpeculativeMethod::Dflash => num_speculative_tokens + 1,
+            _ if self.reads_hidden_states() || self.method == SpeculativeMethod::DraftModel => num_speculative_tokens,
+            _ => 0,
+        }
+    }
+
+    /// The drafter starts from the model's hidden states, which the prefix cache does not hold: the last block of a hit is
+    /// computed again (read in vLLM's KV cache manager; no vector pins it).
+    #[must_use]
+    pub fn reads_hidden_states(self) -> bool {
+        matches!(
+            self.method,
+            SpeculativeMethod::Eagle
+                | SpeculativeMethod::Eagle3
+                | SpeculativeMethod::Mtp
+                | SpeculativeMethod::Dflash
+                | SpeculativeMethod::Dspark
+        )
+    }
+}
+
 /// Starts at batch 1, has no gap and no reversed tier.
 fn is_valid(schedule: &[(u32, u32, u32)]) -> bool {
     let mut expected_first = Some(1);
@@ -66,8 +128,29 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_names_the_drafts_of_every_batch() {
+        let by_batch = |schedule: &[_]| drafts_by_batch(schedule, 4, 6);
+        assert_eq!(by_batch(&[(1, 2, 5), (3, 4, 3), (5, 5, 0)]), Some(vec![4, 4, 3, 3, 0, 0]));
+        assert_eq!(by_batch(&[(1, 64, 2), (65, 128, 1)]), Some(vec![2; 6]));
+    }
+
+    #[test]
+    fn what_a_drafter_asks_of_the_scheduler() {
+        use SpeculativeMethod::{Dflash, DraftModel, Dspark, Eagle, Medusa, Mtp, Ngram};
+        let asks = |method, parallel_drafting| {
+            let drafter = Drafter { method, parallel_drafting };
+            assert_eq!((drafter.input_slots(0), drafter.lookahead_tokens(0)), (0, 0));
+            (drafter.input_slots(8), drafter.lookahead_tokens(8))
+        };
+        assert_eq!([Ngram, Medusa, Eagle, Mtp].map(|method| asks(method, false)), [(0, 0), (0, 0), (0, 8), (0, 8)]);
+        assert_eq!([false, true].map(|parallel| asks(DraftModel, parallel)), [(1, 8), (8, 8)]);
+        assert_eq!([Eagle, Dflash, Dspark].map(|method| asks(method, true)), [(7, 8), (8, 9), (7, 8)]);
+    }
+
+    #[test]
     fn a_broken_schedule_is_dropped() {
         for broken in [&[(2, 8, 3)][..], &[(8, 4, 2)], &[(1, 4, 2), (6, 8, 1)], &[]] {
+            assert_eq!(drafts_by_batch(broken, 3, 32), None);
             assert_eq!(tiers(broken, 3, 32), [(3, 32)]);
         }
     }

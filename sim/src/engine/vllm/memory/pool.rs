@@ -1,18 +1,44 @@
-//! The pool of KV blocks, by counts: without the prefix cache no rule asks which block a request holds.
+//! The pool of KV blocks. Without the prefix cache it only counts: no rule then asks which block a request holds.
 
-/// One engine's KV blocks. Held and free blocks add up to [`usable`](Self::usable) at all times (law 5).
+use super::prefix_cache::{Contents, PrefixCache};
+use crate::engine::request::NewRequest;
+
+/// One engine's KV blocks. Held and free blocks add up to [`usable`](Self::usable) at all times (law 5); free ones may
+/// still hold tokens that the prefix cache knows.
 #[derive(Clone, Debug)]
 pub struct BlockPool {
     block_size: u32,
     usable: u32,
     free: u32,
+    cache: Option<PrefixCache>,
+    /// The blocks of the last [`Hit`].
+    found: Vec<u32>,
 }
 
 /// The blocks that one request holds. Only the pool changes it, so that the counts cannot drift apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Held {
     blocks: u32,
     capacity_tokens: u32,
+    /// Known tokens at which the next block is full and can be registered; beyond all requests without the prefix cache.
+    next_full_tokens: u32,
+    cached: Option<Box<CachedHead>>,
+}
+
+/// What the prefix cache knows of one request.
+#[derive(Clone, Debug)]
+struct CachedHead {
+    contents: Contents,
+    /// The registered blocks that the request holds: its first ones, in order.
+    registered: Vec<u32>,
+}
+
+/// The head of a waiting request that the prefix cache holds already. Good until the pool changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hit {
+    blocks: u32,
+    /// Those that nobody holds: they count as free until the request takes them.
+    evictable: u32,
 }
 
 impl BlockPool {
@@ -22,10 +48,11 @@ impl BlockPool {
     /// # Panics
     /// If `block_size` is 0, which no validated option is.
     #[must_use]
-    pub fn new(num_gpu_blocks: u32, block_size: u32) -> Self {
+    pub fn new(num_gpu_blocks: u32, block_size: u32, prefix_caching: bool) -> Self {
         assert!(block_size > 0, "block_size is at least 1");
         let usable = num_gpu_blocks.saturating_sub(1);
-        Self { block_size, usable, free: usable }
+        let cache = prefix_caching.then(PrefixCache::new);
+        Self { block_size, usable, free: usable, cache, found: Vec::new() }
     }
 
     /// Blocks that requests can hold, all together.
@@ -34,10 +61,16 @@ impl BlockPool {
         self.usable
     }
 
-    /// Blocks that no request holds.
+    /// Blocks that no request holds, those that the prefix cache would give up included.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.free
+    }
+
+    /// Blocks that no request holds but whose tokens the prefix cache still knows.
+    #[must_use]
+    pub fn cached(&self) -> u32 {
+        self.cache.as_ref().map_or(0, PrefixCache::evictable_blocks)
     }
 
     /// Blocks that the keys and values of `tokens` tokens fill, the last one perhaps in part.
@@ -46,35 +79,113 @@ impl BlockPool {
         tokens.div_ceil(self.block_size)
     }
 
-    /// Whether `tokens` tokens of a request that holds nothing fit, with `keep_free` blocks left over.
+    /// What a request holds that has just arrived: nothing.
     #[must_use]
-    pub fn has_room(&self, tokens: u32, keep_free: u32) -> bool {
-        self.blocks_for(tokens).saturating_add(keep_free) <= self.free
+    pub fn nothing_for(&self, request: &NewRequest) -> Held {
+        let Some(_) = &self.cache else { return Held::default() };
+        let head = CachedHead { contents: Contents::of(request), registered: Vec::new() };
+        Held { next_full_tokens: self.block_size, cached: Some(Box::new(head)), ..Held::default() }
     }
 
-    /// Takes the blocks that `held` lacks to hold `tokens` tokens. `false`, and nothing changes, if that would leave
-    /// fewer than `keep_free` blocks; a request that lacks none always succeeds.
-    #[inline]
+    /// The longest head of a request, in whole blocks and at most `most_tokens` tokens, that the prefix cache holds. The
+    /// request holds nothing. `without_last` gives the last block of it up.
     #[must_use]
-    pub fn grow(&mut self, held: &mut Held, tokens: u32, keep_free: u32) -> bool {
-        tokens <= held.capacity_tokens || self.take(held, tokens, keep_free)
+    pub fn find(&mut self, held: &Held, most_tokens: u32, without_last: bool) -> Hit {
+        let (Some(cache), Some(head)) = (&self.cache, &held.cached) else { return Hit::default() };
+        self.found.clear();
+        let mut evictable = cache.find(&head.contents, self.block_size, most_tokens / self.block_size, &mut self.found);
+        if without_last && let Some(last) = self.found.pop() {
+            evictable -= u32::from(cache.is_evictable(last));
+        }
+        Hit { blocks: self.found.len() as u32, evictable }
     }
 
-    fn take(&mut self, held: &mut Held, tokens: u32, keep_free: u32) -> bool {
-        let blocks = self.blocks_for(tokens);
-        let missing = blocks - held.blocks;
-        if missing.saturating_add(keep_free) > self.free {
+    /// Tokens of a hit.
+    #[must_use]
+    pub fn hit_tokens(&self, hit: Hit) -> u32 {
+        hit.blocks * self.block_size
+    }
+
+    /// Takes the blocks of the last hit and as many new ones as it takes to hold `tokens` tokens. `false`, and nothing
+    /// changes, unless `room_tokens` tokens would fit too, with `keep_free` blocks left over.
+    #[must_use]
+    pub fn admit(&mut self, held: &mut Held, hit: Hit, tokens: u32, room_tokens: u32, keep_free: u32) -> bool {
+        let needed = self.blocks_for(tokens.max(room_tokens)).saturating_sub(hit.blocks);
+        if needed.saturating_add(hit.evictable).saturating_add(keep_free) > self.free {
             return false;
         }
+        if let (Some(cache), Some(head)) = (&mut self.cache, &mut held.cached) {
+            self.found.iter().for_each(|&block| cache.hold(block));
+            head.registered.extend_from_slice(&self.found);
+            self.free -= hit.evictable;
+            held.blocks = hit.blocks;
+            held.next_full_tokens = (hit.blocks + 1) * self.block_size;
+        }
+        let taken = self.take(held, tokens);
+        debug_assert!(taken, "there is room");
+        taken
+    }
+
+    /// Takes the blocks that `held` lacks to hold `tokens` tokens. `false`, and nothing changes, if too few are free.
+    #[inline]
+    #[must_use]
+    pub fn grow(&mut self, held: &mut Held, tokens: u32) -> bool {
+        tokens <= held.capacity_tokens || self.take(held, tokens)
+    }
+
+    fn take(&mut self, held: &mut Held, tokens: u32) -> bool {
+        let blocks = self.blocks_for(tokens);
+        let missing = blocks - held.blocks;
+        if missing > self.free {
+            return false;
+        }
+        if let Some(cache) = &mut self.cache {
+            // Blocks that hold nothing known go first.
+            let unregistered = self.free - cache.evictable_blocks();
+            (unregistered..missing).for_each(|_| cache.evict());
+        }
         self.free -= missing;
-        *held = Held { blocks, capacity_tokens: blocks.saturating_mul(self.block_size) };
+        held.blocks = blocks;
+        held.capacity_tokens = blocks.saturating_mul(self.block_size);
         true
     }
 
-    /// Takes back all blocks that a request holds.
+    /// Registers the blocks that the first `known_tokens` tokens of a request fill. Without the prefix cache nothing
+    /// happens.
+    #[inline]
+    pub fn register(&mut self, held: &mut Held, known_tokens: u32) {
+        if known_tokens >= held.next_full_tokens {
+            self.register_full(held, known_tokens);
+        }
+    }
+
+    fn register_full(&mut self, held: &mut Held, known_tokens: u32) {
+        let (Some(cache), Some(head)) = (&mut self.cache, &mut held.cached) else { return };
+        let full = known_tokens / self.block_size;
+        debug_assert!(full <= held.blocks, "only blocks that are held are filled");
+        for block in head.registered.len() as u32..full {
+            head.registered.push(cache.register(&head.contents, block, self.block_size));
+        }
+        held.next_full_tokens = (full + 1).saturating_mul(self.block_size);
+    }
+
+    /// Takes back all blocks that a request holds, its last one first: so a head outlives the tail that needs it.
     pub fn release(&mut self, held: &mut Held) {
-        self.free += held.blocks;
-        *held = Held::default();
+        let mut freed = held.blocks;
+        if let (Some(cache), Some(head)) = (&mut self.cache, &mut held.cached) {
+            freed -= head.registered.len() as u32;
+            freed += head.registered.drain(..).rev().map(|block| u32::from(cache.let_go(block))).sum::<u32>();
+            held.next_full_tokens = self.block_size;
+        }
+        self.free += freed;
+        (held.blocks, held.capacity_tokens) = (0, 0);
+    }
+}
+
+impl Default for Held {
+    /// Nothing, of a request that the prefix cache does not know.
+    fn default() -> Self {
+        Self { blocks: 0, capacity_tokens: 0, next_full_tokens: u32::MAX, cached: None }
     }
 }
 
@@ -87,37 +198,4 @@ impl Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_null_block_is_never_usable() {
-        assert_eq!(BlockPool::new(10, 16).usable(), 9);
-        assert_eq!(BlockPool::new(0, 16).usable(), 0);
-    }
-
-    #[test]
-    fn a_request_takes_a_block_only_when_it_crosses_its_end() {
-        let mut pool = BlockPool::new(4, 16);
-        let mut held = Held::default();
-        for (tokens, free) in [(1, 2), (16, 2), (17, 1), (32, 1), (33, 0), (48, 0)] {
-            assert!(pool.grow(&mut held, tokens, 0));
-            assert_eq!((pool.free(), held.blocks() + pool.free()), (free, 3), "at {tokens} tokens");
-        }
-        assert!(!pool.grow(&mut held, 49, 0));
-        assert_eq!(held.blocks(), 3, "a refused growth changes nothing");
-        pool.release(&mut held);
-        assert_eq!((pool.free(), held), (3, Held::default()));
-    }
-
-    #[test]
-    fn blocks_kept_free_are_not_taken() {
-        let mut pool = BlockPool::new(6, 16);
-        let mut held = Held::default();
-        assert!(!pool.has_room(64, 2) && pool.has_room(48, 2));
-        assert!(!pool.grow(&mut held, 64, 2));
-        assert!(pool.grow(&mut held, 48, 2));
-        assert!(!pool.has_room(1, u32::MAX));
-        assert!(pool.grow(&mut held, 48, u32::MAX), "nothing is taken, so nothing has to stay");
-    }
-}
+mod tests;

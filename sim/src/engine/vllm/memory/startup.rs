@@ -37,14 +37,15 @@ pub struct PoolTooSmall {
 /// # Errors
 /// [`PoolTooSmall`], the engine's start-up error.
 pub fn check_pool(options: &SchedulerOptions, num_gpu_blocks: u32) -> Result<(), PoolTooSmall> {
-    let pool = BlockPool::new(num_gpu_blocks, options.block_size);
-    if pool.has_room(options.max_model_len, 0) {
+    let pool = BlockPool::new(num_gpu_blocks, options.block_size, options.enable_prefix_caching);
+    let needed_blocks = pool.blocks_for(options.max_model_len);
+    if needed_blocks <= pool.usable() {
         return Ok(());
     }
     Err(PoolTooSmall {
         max_model_len: options.max_model_len,
         block_size: options.block_size,
-        needed_blocks: pool.blocks_for(options.max_model_len),
+        needed_blocks,
         usable_blocks: pool.usable(),
         longest_tokens: u64::from(pool.usable()) * u64::from(options.block_size),
     })

@@ -1,27 +1,30 @@
 //! vLLM's V1 scheduler, step by step (specification section 11).
 //!
-//! This is the plain walk: every step looks at every running request, as the engine does. Priority policy, prefix
-//! cache and speculative decoding are not simulated yet.
+//! This is the plain walk: every step looks at every running request, as the engine does.
 //!
 //! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
 //! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
 
+mod admission;
 mod cadence;
+mod drafting;
 mod long_prefill;
 mod output;
+mod preemption;
+mod queue;
 mod request;
 mod step;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
 use super::memory::BlockPool;
-use super::options::{Version, VllmOptions};
+use super::options::{SchedulingPolicy, Version, VllmOptions};
 use crate::engine::refusal::{Refusal, fits};
-use crate::engine::request::{NewRequest, Slot};
+use crate::engine::request::{Adapter, NewRequest, Slot};
 use cadence::PrefillCadence;
+use drafting::Drafting;
 use long_prefill::LongPrefill;
+use queue::{Rank, WaitingQueue};
 use request::{Request, Slab};
 
 /// One engine's scheduler: its waiting queue, its running list and its KV blocks.
@@ -29,12 +32,14 @@ use request::{Request, Slab};
 pub struct Scheduler {
     rules: Rules,
     requests: Slab,
-    /// Not admitted, or preempted; the head goes first.
-    waiting: VecDeque<Slot>,
-    /// Admitted, in order of admission: scheduled from the front, preempted from the back.
+    /// Not admitted, or preempted.
+    waiting: WaitingQueue,
+    /// Admitted, in order of admission: scheduled from the front.
     running: Vec<Slot>,
-    /// Waiting requests passed over by the current step; empty between steps.
-    aside: Vec<Slot>,
+    /// Some request had an adapter.
+    uses_adapters: bool,
+    /// The distinct adapters of the step being scheduled, or of the last one.
+    adapters: Vec<Adapter>,
     pool: BlockPool,
     cadence: PrefillCadence,
     preemptions: u64,
@@ -44,8 +49,10 @@ pub struct Scheduler {
 
 /// The options in the form in which the steps read them.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 struct Rules {
     token_budget: u32,
+    input_budget: u32,
     long_prefill: LongPrefill,
     max_running: usize,
     max_model_len: u32,
@@ -53,8 +60,11 @@ struct Rules {
     asynchronous: bool,
     reserve_full_prompt: bool,
     watermark_blocks: u32,
-    /// Runner V1's uniform decode query length, in tokens.
-    uniform_query: u32,
+    policy: SchedulingPolicy,
+    /// A running request that is itself preempted for want of blocks ends the walk over the running ones.
+    stops_at_own_preemption: bool,
+    drafting: Drafting,
+    max_loras: Option<usize>,
 }
 
 impl Scheduler {
@@ -65,8 +75,7 @@ impl Scheduler {
     #[must_use]
     pub fn new(options: &VllmOptions, num_gpu_blocks: u32) -> Self {
         let rules = Rules::new(options, num_gpu_blocks);
-        let version = options.version;
-        let options = &options.scheduler;
+        let VllmOptions { version, scheduler: options, .. } = options;
         let interval = match version {
             // 0.31.0 uses the interval only to balance data-parallel ranks, and this is one rank.
             Version::V0_31_0 => 1,
@@ -75,10 +84,11 @@ impl Scheduler {
         Self {
             rules,
             requests: Slab::default(),
-            waiting: VecDeque::new(),
+            waiting: WaitingQueue::new(options.policy),
             running: Vec::new(),
-            aside: Vec::new(),
-            pool: BlockPool::new(num_gpu_blocks, options.block_size),
+            uses_adapters: false,
+            adapters: Vec::new(),
+            pool: BlockPool::new(num_gpu_blocks, options.block_size, options.enable_prefix_caching),
             cadence: PrefillCadence::new(interval),
             preemptions: 0,
             finish_unreported: false,
@@ -96,15 +106,17 @@ impl Scheduler {
     /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.
     pub fn add(&mut self, request: &NewRequest) -> Slot {
         debug_assert_eq!(self.fits(request.prompt_tokens), Ok(()), "refused requests are not added");
-        let slot = self.requests.insert(Request::new(request, self.rules.max_model_len));
-        self.waiting.push_back(slot);
+        let held = self.pool.nothing_for(request);
+        let slot = self.requests.insert(Request::new(request, self.rules.max_model_len, held));
+        self.waiting.add(Rank::of(slot, &self.requests[slot]));
+        self.uses_adapters |= request.adapter.is_some();
         slot
     }
 
     /// Some request is unfinished, or one has finished and no step has reported it yet.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.finish_unreported || !self.running.is_empty() || !self.waiting.is_empty()
+        self.finish_unreported || !self.running.is_empty() || self.waiting.len() > 0
     }
 
     /// Requests in the running list.
@@ -158,12 +170,12 @@ impl Scheduler {
 
 impl Rules {
     fn new(options: &VllmOptions, num_gpu_blocks: u32) -> Self {
-        let drafts = options.graphs.num_speculative_tokens;
-        let options = &options.scheduler;
+        let drafting = Drafting::of(options);
+        let VllmOptions { version, scheduler: options, graphs, .. } = options;
         let input_budget = options.max_num_batched_tokens;
         Self {
-            // Both the scheduled-token budget and the input budget bind; without draft slots both fall by the same.
             token_budget: options.max_num_scheduled_tokens.unwrap_or(u32::MAX).min(input_budget),
+            input_budget,
             long_prefill: LongPrefill {
                 threshold: options.long_prefill_token_threshold,
                 adaptive: options.long_prefill_token_threshold_adaptive,
@@ -175,8 +187,11 @@ impl Rules {
             asynchronous: options.async_scheduling,
             reserve_full_prompt: options.scheduler_reserve_full_isl,
             // A share of the whole pool, the null block included.
-            uniform_query: 1 + drafts,
             watermark_blocks: (options.watermark * f64::from(num_gpu_blocks)) as u32,
+            policy: options.policy,
+            stops_at_own_preemption: *version == Version::V0_31_0,
+            drafting,
+            max_loras: graphs.max_loras.map(|loras| loras as usize),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Applying the output of a step.
 
 use super::Scheduler;
+use super::queue::Rank;
 use crate::engine::request::Slot;
-use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan};
+use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan, Verified};
 
 impl Scheduler {
     /// Applies the output of `plan`, the oldest step in flight: tokens are delivered, finished requests leave and
@@ -11,47 +12,82 @@ impl Scheduler {
     /// `accepted` says how many drafts of an entry the model accepts; more than the entry has count as all. It is asked
     /// once, in scheduling order, for each entry that samples and carries drafts which somebody made.
     pub fn apply(&mut self, plan: &StepPlan, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) {
-        let _ = accepted;
         out.clear();
+        let next_drafts = self.rules.drafting.after(plan.shape.requests);
         let mut finished_running = false;
         for entry in &plan.entries {
-            let request = &mut self.requests[entry.slot];
-            debug_assert_eq!(request.id, entry.id, "a request of known length is never scheduled past its end");
-            request.in_flight -= entry.tokens;
-            let stale = request.stale > 0;
-            if stale {
-                request.stale -= entry.tokens;
-            }
-            if !entry.samples {
+            let accepted = verify(entry, accepted, out);
+            let request = &self.requests[entry.slot];
+            if request.id != entry.id || request.is_finished() {
+                // The step was scheduled before anybody knew that so many drafts would be accepted.
+                out.late.push(entry.id);
                 continue;
             }
-            // A preempted request keeps what it sampled before; its counters were reset with its blocks.
-            if self.rules.asynchronous && !stale {
-                request.placeholders -= 1;
+            // Scheduled before its preemption: until all such output has come, the request waits.
+            let stale = request.stale > 0;
+            let Some(delivered) = self.deliver(entry, accepted, stale, next_drafts) else { continue };
+            if delivered.finished {
+                self.finish(entry.slot, stale);
+                finished_running |= !stale;
             }
-            let first = request.known == request.prompt;
-            request.known += 1;
-            let finished = request.is_finished();
-            if finished {
-                self.pool.release(&mut request.held);
-                self.requests.vacate(entry.slot);
-                self.finish_unreported = true;
-                if stale {
-                    self.remove_waiting(entry.slot);
-                } else {
-                    finished_running = true;
-                }
-            }
-            out.delivered.push(Delivered { slot: entry.slot, id: entry.id, tokens: 1, first, finished });
+            out.delivered.push(delivered);
         }
         if finished_running {
             self.running.retain(|&slot| !self.requests[slot].is_finished());
         }
     }
 
-    /// Takes a preempted request that finished while it waited out of the queue; it is among the first.
-    fn remove_waiting(&mut self, slot: Slot) {
-        let place = self.waiting.iter().position(|&waiting| waiting == slot);
-        self.waiting.remove(place.expect("a request with stale output in flight waits"));
+    /// Books what one entry of a live request brought; `None` if it sampled nothing.
+    #[inline]
+    fn deliver(&mut self, entry: &Scheduled, accepted: u32, stale: bool, next_drafts: u32) -> Option<Delivered> {
+        let asynchronous = self.rules.asynchronous;
+        let request = &mut self.requests[entry.slot];
+        request.in_flight -= entry.tokens;
+        if stale {
+            request.stale -= entry.tokens;
+        }
+        if !entry.samples {
+            return None;
+        }
+        let first = request.known == request.prompt;
+        let sampled = 1 + accepted;
+        let tokens = sampled.min(request.limit - request.known);
+        request.known += tokens;
+        // A preempted request keeps what it sampled before; its counters were reset with its blocks.
+        if !stale {
+            let rejected = entry.drafts - accepted;
+            request.computed -= rejected + (sampled - tokens);
+            if asynchronous {
+                request.placeholders -= rejected + tokens;
+            } else {
+                request.pending_drafts = next_drafts;
+            }
+            if asynchronous || self.rules.drafting.is_on() {
+                self.pool.register(&mut request.held, request.computed - request.in_flight);
+            }
+        }
+        let finished = request.is_finished();
+        Some(Delivered { slot: entry.slot, id: entry.id, tokens, first, finished })
     }
+
+    /// Lets a finished request go; `waits` if it was preempted and has not been admitted again.
+    fn finish(&mut self, slot: Slot, waits: bool) {
+        let request = &mut self.requests[slot];
+        self.pool.release(&mut request.held);
+        if waits {
+            self.waiting.remove(Rank::of(slot, request));
+        }
+        self.requests.vacate(slot);
+        self.finish_unreported = true;
+    }
+}
+
+/// The drafts of an entry that the model accepts; notes them if there are any.
+fn verify(entry: &Scheduled, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) -> u32 {
+    if entry.drafts == 0 || !entry.samples {
+        return 0;
+    }
+    let accepted = if entry.placeholder_drafts { 0 } else { accepted(entry).min(entry.drafts) };
+    out.verified.push(Verified { id: entry.id, drafts: entry.drafts, accepted });
+    accepted
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::engine::request::{NewRequest, RequestId, Slot};
+use crate::engine::request::{Adapter, NewRequest, RequestId, Slot};
 use crate::engine::vllm::memory::Held;
 
 /// The state of one live request (specification section 11). All lengths in tokens.
@@ -13,12 +13,14 @@ pub(super) struct Request {
     /// Tokens whose values the scheduler knows: prompt and delivered output (`P + out`).
     pub(super) known: u32,
     /// The value of `known` at which the request finishes. Its last token is only delivered, so no more than
-    /// `limit - 1` are ever computed: the engine's own bound of `max_model_len - 1` computed tokens holds by itself.
+    /// `limit - 1` are ever needed; drafts can lead beyond, but not beyond `max_model_len - 1`.
     pub(super) limit: u32,
     /// Tokens whose keys and values are computed once every step in flight has run (`comp`).
     pub(super) computed: u32,
-    /// Output tokens that steps in flight will produce; asynchronous stepping only (`ph`).
+    /// Output tokens that steps in flight may produce, drafts included; asynchronous stepping only (`ph`).
     pub(super) placeholders: u32,
+    /// Drafts that are to be verified with the next tokens (`spec`).
+    pub(super) pending_drafts: u32,
     /// Tokens scheduled in steps whose output has not been applied (`fly`).
     pub(super) in_flight: u32,
     /// Those of `in_flight` that were scheduled before the last preemption.
@@ -26,12 +28,15 @@ pub(super) struct Request {
     /// `known` when the request was last admitted: it is prefilling, for runner V2, until so many are computed.
     pub(super) prefill_tokens: u32,
     pub(super) held: Held,
+    pub(super) priority: i32,
+    pub(super) adapter: Option<Adapter>,
     /// When last scheduled, some known token was left to compute.
     pub(super) mid_prefill: bool,
 }
 
 impl Request {
-    pub(super) fn new(request: &NewRequest, max_model_len: u32) -> Self {
+    /// A request that has just arrived and holds nothing: `held` says so.
+    pub(super) fn new(request: &NewRequest, max_model_len: u32, held: Held) -> Self {
         let prompt = request.prompt_tokens;
         Self {
             id: request.id,
@@ -40,23 +45,27 @@ impl Request {
             limit: prompt.saturating_add(request.output_tokens.max(1)).min(max_model_len),
             computed: 0,
             placeholders: 0,
+            pending_drafts: 0,
             in_flight: 0,
             stale: 0,
             prefill_tokens: prompt,
-            held: Held::default(),
+            held,
+            priority: request.priority,
+            adapter: request.adapter,
             mid_prefill: false,
         }
     }
 
-    /// Tokens left to compute, one for each output token that a step in flight will produce included.
+    /// Tokens left to compute, output tokens that steps in flight will produce and drafts included.
     pub(super) fn left_to_compute(&self) -> u32 {
-        self.known + self.placeholders - self.computed
+        self.known + self.placeholders + self.pending_drafts - self.computed
     }
 
     /// A step in flight surely finishes this request, so another would be wasted. Once it decodes with placeholders,
-    /// `computed + 1 == known + placeholders`: the left side is what will be known after one more output token.
+    /// `computed + 1 == known + placeholders`: `computed + 2 - placeholders` tokens are known after one more output
+    /// token, the least that a step in flight delivers.
     pub(super) fn finishes_in_flight(&self) -> bool {
-        self.placeholders > 0 && self.computed + 2 - self.placeholders >= self.limit
+        self.placeholders > 0 && self.computed + 2 >= self.limit + self.placeholders
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -3,20 +3,35 @@
 use super::Scheduler;
 use super::request::Request;
 use crate::engine::request::Slot;
-use crate::engine::step::{Preempted, Scheduled, StepPlan};
+use crate::engine::step::{Scheduled, StepPlan};
 
-/// What is left to give in the step being scheduled.
-struct Round {
-    /// Tokens left.
+/// What is left to give in the step being scheduled, and what has happened in it.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one step")]
+pub(super) struct Round {
+    /// Tokens left of the scheduled-token budget.
     budget: u32,
+    /// Tokens left of the input budget, out of which every request also pays for its draft slots.
+    input: u32,
+    /// Inputs that the drafter adds per request, in tokens.
+    draft_slots: u32,
     /// The most tokens for one request.
-    chunk_cap: u32,
+    pub(super) chunk_cap: u32,
+    /// The most tokens that a request may ever compute.
+    most_computed: u32,
     /// Prefills wait for a later step.
-    defer: bool,
+    pub(super) defer: bool,
     /// Output tokens of steps in flight count as placeholders.
     asynchronous: bool,
-    /// Some request that had known tokens left to compute was scheduled.
-    prefilled: bool,
+    /// Drafts that a request which samples now will carry next; 0 if that is not known before the step has run.
+    next_drafts: u32,
+    /// Place in the running list of the request to be looked at next.
+    pub(super) next: usize,
+    /// Some running request was scheduled.
+    pub(super) some_ran: bool,
+    /// One of those had known tokens left to compute.
+    pub(super) ran_prefill: bool,
+    /// Some request was admitted with more than its last known token to compute.
+    pub(super) admitted_prefill: bool,
 }
 
 impl Scheduler {
@@ -26,149 +41,128 @@ impl Scheduler {
     /// The step may hold no tokens: it then waits for a step in flight, or reports a finished request.
     pub fn schedule(&mut self, plan: &mut StepPlan) {
         plan.clear();
-        let mut round = Round {
-            budget: self.rules.token_budget,
-            chunk_cap: self.rules.long_prefill.cap(self.running.len() + self.waiting.len()),
-            defer: self.cadence.defers() && self.running.iter().any(|&slot| !self.requests[slot].mid_prefill),
-            asynchronous: self.rules.asynchronous,
-            prefilled: false,
-        };
+        let mut round = self.open_round();
         self.schedule_running(&mut round, plan);
+        self.note_adapters(plan);
         if plan.preempted.is_empty() {
+            round.some_ran = !plan.entries.is_empty();
             self.schedule_waiting(&mut round, plan);
         }
-        plan.close(self.rules.uniform_query);
-        self.cadence.scheduled(plan.shape.tokens, round.prefilled);
+        plan.close(self.rules.drafting.uniform_query());
+        plan.shape.active_loras = self.adapters.len() as u32;
+        self.place_drafts(plan);
+        self.cadence.scheduled(plan.shape.tokens, round.ran_prefill || round.admitted_prefill);
         self.finish_unreported = false;
     }
 
-    /// Gives running requests their next tokens, oldest admission first; the youngest ones pay for missing blocks.
+    fn open_round(&self) -> Round {
+        let rules = &self.rules;
+        Round {
+            budget: rules.token_budget,
+            input: rules.input_budget,
+            draft_slots: rules.drafting.slots,
+            chunk_cap: rules.long_prefill.cap(self.running.len() + self.waiting.len()),
+            most_computed: rules.max_model_len - 1,
+            defer: self.cadence.defers() && self.running.iter().any(|&slot| !self.requests[slot].mid_prefill),
+            asynchronous: rules.asynchronous,
+            next_drafts: rules.drafting.fixed().filter(|_| rules.asynchronous).unwrap_or(0),
+            next: 0,
+            some_ran: false,
+            ran_prefill: false,
+            admitted_prefill: false,
+        }
+    }
+
+    /// Gives running requests their next tokens, oldest admission first; others pay for missing blocks.
     fn schedule_running(&mut self, round: &mut Round, plan: &mut StepPlan) {
-        let mut next = 0;
-        while round.budget > 0 && next < self.running.len() {
-            let slot = self.running[next];
-            next += 1;
+        let lookahead_tokens = self.rules.drafting.lookahead_tokens;
+        while round.has_room() && round.next < self.running.len() {
+            let slot = self.running[round.next];
+            round.next += 1;
             let request = &mut self.requests[slot];
             let tokens = round.share(request);
             if tokens == 0 {
                 continue;
             }
-            let total = request.computed + tokens;
-            if !self.pool.grow(&mut request.held, total, 0) && !self.preempt_for(slot, total, plan) {
-                break;
-            }
-            let request = &mut self.requests[slot];
-            round.prefilled |= request.mid_prefill;
-            round.give(request, slot, tokens, plan);
-        }
-    }
-
-    /// Takes the blocks for `total` tokens of a running request by preempting from the back of the running list for
-    /// as long as there are too few. `false` if that ended with the request itself.
-    #[cold]
-    fn preempt_for(&mut self, slot: Slot, total: u32, plan: &mut StepPlan) -> bool {
-        while self.preempt_last(plan) != slot {
-            if self.pool.grow(&mut self.requests[slot].held, total, 0) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Puts the most recently admitted request back at the head of the queue without its blocks.
-    fn preempt_last(&mut self, plan: &mut StepPlan) -> Slot {
-        let slot = self.running.pop().expect("the request that lacks blocks is running");
-        let request = &mut self.requests[slot];
-        self.pool.release(&mut request.held);
-        request.computed = 0;
-        request.placeholders = 0;
-        request.stale = request.in_flight;
-        self.waiting.push_front(slot);
-        self.preemptions += 1;
-        plan.preempted.push(Preempted { slot, id: request.id });
-        slot
-    }
-
-    /// Admits from the head of the queue until one does not fit: the ones behind it wait with it.
-    fn schedule_waiting(&mut self, round: &mut Round, plan: &mut StepPlan) {
-        while round.budget > 0 && self.running.len() < self.rules.max_running {
-            let Some(&slot) = self.waiting.front() else { break };
-            if self.requests[slot].stale > 0 {
-                // Its output from before the preemption is still to come; the ones behind it may pass.
-                self.waiting.pop_front();
-                self.aside.push(slot);
+            let total = (request.computed + tokens + lookahead_tokens).min(self.rules.max_model_len);
+            if !self.pool.grow(&mut request.held, total) && !self.preempt_for(slot, total, round, plan) {
+                if self.rules.stops_at_own_preemption {
+                    break;
+                }
                 continue;
             }
-            let Some(tokens) = self.admit(slot, round) else { break };
-            self.waiting.pop_front();
-            self.running.push(slot);
             let request = &mut self.requests[slot];
-            request.prefill_tokens = request.known;
-            round.prefilled |= request.known > 1;
-            round.give(request, slot, tokens, plan);
-        }
-        if !round.defer {
-            self.cadence.admitted(!self.waiting.is_empty());
-        }
-        while let Some(slot) = self.aside.pop() {
-            self.waiting.push_front(slot);
+            round.ran_prefill |= request.mid_prefill;
+            round.give(request, slot, tokens, false, plan);
+            self.pool.register(&mut request.held, request.computed.min(request.known));
         }
     }
 
-    /// Takes the blocks for the first tokens of the request at the head of the queue and says how many tokens that
-    /// are; `None` if it cannot be admitted in this step.
-    fn admit(&mut self, slot: Slot, round: &Round) -> Option<u32> {
-        let request = &mut self.requests[slot];
-        let known = request.known;
-        if round.defer && known > 1 {
-            return None;
+    /// With asynchronous scheduling the requests that sample now carry their next drafts at once, before anybody has
+    /// made them. How many these are may depend on the size of the batch.
+    fn place_drafts(&mut self, plan: &StepPlan) {
+        if self.rules.asynchronous && self.rules.drafting.is_dynamic() {
+            let drafts = self.rules.drafting.after(plan.shape.requests);
+            for entry in plan.entries.iter().filter(|entry| entry.samples) {
+                self.requests[entry.slot].pending_drafts = drafts;
+            }
         }
-        let wanted = known.min(round.chunk_cap);
-        if wanted > round.budget && !self.rules.chunked_prefill {
-            return None;
-        }
-        let tokens = wanted.min(round.budget);
-        let keep_free = if self.running.is_empty() { 0 } else { self.rules.watermark_blocks };
-        if self.rules.reserve_full_prompt && !self.pool.has_room(known, keep_free) {
-            return None;
-        }
-        self.pool.grow(&mut request.held, tokens, keep_free).then_some(tokens)
     }
 }
 
 impl Round {
+    /// Whether any request can get a token.
+    pub(super) fn has_room(&self) -> bool {
+        self.budget > 0 && self.input > self.draft_slots
+    }
+
+    /// The most tokens that the next request can get. There is room.
+    pub(super) fn most(&self) -> u32 {
+        self.budget.min(self.input - self.draft_slots)
+    }
+
     /// Tokens that a running request gets if there are blocks for them.
     #[inline]
     fn share(&self, request: &Request) -> u32 {
         if request.finishes_in_flight() || (self.defer && request.mid_prefill) {
             return 0;
         }
-        request.left_to_compute().min(self.chunk_cap).min(self.budget)
+        let room = self.most_computed.saturating_sub(request.computed);
+        request.left_to_compute().min(self.chunk_cap).min(self.most()).min(room)
     }
 
     /// Books `tokens` tokens of a request that holds blocks for them.
     #[expect(clippy::inline_always, reason = "the body of the walk over running requests")]
     #[inline(always)]
-    fn give(&mut self, request: &mut Request, slot: Slot, tokens: u32, plan: &mut StepPlan) {
+    pub(super) fn give(
+        &mut self,
+        request: &mut Request,
+        slot: Slot,
+        tokens: u32,
+        placeholder_drafts: bool,
+        plan: &mut StepPlan,
+    ) {
         self.budget -= tokens;
+        self.input -= tokens + self.draft_slots;
         let context_tokens = request.computed;
         let prefilling = context_tokens < request.prefill_tokens;
         request.computed += tokens;
         request.in_flight += tokens;
-        request.mid_prefill = request.left_to_compute() > 0;
+        let expected = request.known + request.placeholders;
+        let drafts = request.computed.saturating_sub(expected);
+        request.mid_prefill = request.computed < expected;
         let samples = !request.mid_prefill;
-        request.placeholders += u32::from(samples && self.asynchronous);
-        let prefill = prefilling && (tokens > 1 || context_tokens == 0);
-        let entry = Scheduled {
-            slot,
-            id: request.id,
-            tokens,
-            drafts: 0,
-            context_tokens,
-            prefill,
-            samples,
-            placeholder_drafts: false,
-        };
+        request.placeholders += if samples && self.asynchronous { 1 + drafts } else { 0 };
+        request.pending_drafts = if samples { self.next_drafts } else { 0 };
+        let prefill = prefilling && (tokens - drafts > 1 || context_tokens == 0);
+        let id = request.id;
+        let entry = Scheduled { slot, id, tokens, drafts, context_tokens, prefill, samples, placeholder_drafts };
         plan.push(entry, prefilling);
+    }
+
+    /// Takes back what a request was given in this step.
+    pub(super) fn refund(&mut self, tokens: u32) {
+        self.budget += tokens;
+        self.input += tokens + self.draft_slots;
     }
 }

@@ -365,7 +365,7 @@ impl Ledger {
             recount.push(entry, false);
         }
         recount.shape.prefilling = plan.shape.prefilling;
-        recount.close(scheduler.rules.uniform_query);
+        recount.close(scheduler.rules.drafting.uniform_query());
         prop_assert_eq!(recount.shape, plan.shape);
         prop_assert!(plan.shape.prefilling || plan.prefills.is_empty());
         prop_assert!(plan.shape.tokens <= scheduler.token_budget());
@@ -388,17 +388,17 @@ impl Ledger {
 
     /// Laws 1 and 5.
     fn check_totals(&self, scheduler: &Scheduler) -> Result<(), TestCaseError> {
-        let live = || scheduler.running.iter().chain(&scheduler.waiting);
+        let live = || scheduler.running.iter().copied().chain(scheduler.waiting.slots());
         prop_assert_eq!(self.finished + live().count(), self.added);
-        let mut slots: Vec<Slot> = live().copied().collect();
+        let mut slots: Vec<Slot> = live().collect();
         slots.sort_unstable();
         slots.dedup();
         prop_assert_eq!(slots.len(), live().count(), "nobody is in two places");
-        for &slot in live() {
+        for slot in live() {
             let request = &scheduler.requests[slot];
             prop_assert_eq!(request.held.blocks(), scheduler.pool.blocks_for(request.computed));
         }
-        let held: u32 = live().map(|&slot| scheduler.requests[slot].held.blocks()).sum();
+        let held: u32 = live().map(|slot| scheduler.requests[slot].held.blocks()).sum();
         prop_assert_eq!(held + scheduler.free_blocks(), scheduler.usable_blocks());
         Ok(())
     }
