@@ -74,7 +74,7 @@ pub struct Choice {
     pub descriptor: Option<DescriptorRecord>,
     /// Identity of the artifact that served: the descriptor in one line, `eager` or `compiled eager`.
     pub artifact: String,
-    /// Why no graph ran: `above_ceiling`, `no_key`, `mode_excluded` or `graphs_off`; null when one ran.
+    /// Why no graph ran: `above_ceiling`, `no_key`, `mode_excluded`, `encoder_inputs`, `other_rank` or `graphs_off`; null when one ran.
     pub fallback: Option<Name>,
     /// Whether the step wanted a FULL graph and ran PIECEWISE.
     pub relaxed: bool,

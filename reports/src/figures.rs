@@ -121,6 +121,8 @@ figures! {
         fallbacks.above_ceiling, "  above the ceiling, steps", "steps", Plain, Lower;
         fallbacks.no_key, "  no key, steps", "steps", Plain, Lower;
         fallbacks.mode_excluded, "  mode excluded, steps", "steps", Plain, Lower;
+        fallbacks.encoder_inputs, "  encoder inputs, steps", "steps", Plain, Lower;
+        fallbacks.other_rank, "  another rank's step, steps", "steps", Plain, Lower;
         fallbacks.graphs_off, "  graphs off, steps", "steps", Plain, Neither;
         relaxed_steps, "FULL relaxed to PIECEWISE, steps", "steps", Plain, Lower;
         saved_ms, "saved by replay, ms in all", "ms", Plain, Higher;

@@ -194,6 +194,12 @@ pub struct Fallbacks {
     pub no_key: Figure,
     /// Steps of a kind for which the configured mode captures nothing.
     pub mode_excluded: Figure,
+    /// Steps that carry encoder inputs of an encoder-decoder model.
+    #[serde(default)]
+    pub encoder_inputs: Figure,
+    /// Steps that could not have their graph because of another data-parallel rank.
+    #[serde(default)]
+    pub other_rank: Figure,
     /// Steps of a candidate without graphs.
     pub graphs_off: Figure,
 }

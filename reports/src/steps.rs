@@ -82,7 +82,7 @@ pub struct StepRecord {
     pub kv_used_blocks: u64,
     /// KV blocks of the pool, blocks.
     pub kv_total_blocks: u64,
-    /// Why no graph ran: `above_ceiling`, `no_key`, `mode_excluded` or `graphs_off`; null when one ran.
+    /// Why no graph ran: `above_ceiling`, `no_key`, `mode_excluded`, `encoder_inputs`, `other_rank` or `graphs_off`; null when one ran.
     pub fallback: Option<Name>,
     /// Whether the step wanted a FULL graph and ran PIECEWISE.
     pub relaxed: bool,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sim::engine::shape::{Descriptor, RuntimeMode};
 use sim::engine::vllm::dispatch::agreement::{v1, v2};
 use sim::engine::vllm::dispatch::lora::LoraSlots;
-use sim::engine::vllm::dispatch::v2::{CudaGraphManager, ManagerOptions, Query};
+use sim::engine::vllm::dispatch::v2::{CudaGraphManager, DecodeSizes, ManagerOptions, Query};
 use sim::engine::vllm::ladder::Ladder;
 use sim::engine::vllm::options::{CudagraphMode, Version};
 
@@ -67,6 +67,7 @@ fn runner_v2(config: &ConfigV2, input: &RanksV2) -> Value {
             sizes: config.capture_sizes.clone(),
             ceiling: config.capture_sizes.last().copied().unwrap_or(0),
         },
+        decode_sizes: DecodeSizes::Ladder,
         max_num_seqs: config.max_num_seqs,
         num_speculative_tokens: config.decode_query_len.saturating_sub(1),
         decode_query_len: config.decode_query_len,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sim::engine::shape::{Descriptor, RuntimeMode};
 use sim::engine::vllm::dispatch::explain::{NoTrace, RuleCheck};
 use sim::engine::vllm::dispatch::lora::LoraSlots;
-use sim::engine::vllm::dispatch::v2::{CudaGraphManager, ManagerOptions, Query};
+use sim::engine::vllm::dispatch::v2::{CudaGraphManager, DecodeSizes, ManagerOptions, Query};
 use sim::engine::vllm::ladder::Ladder;
 use sim::engine::vllm::options::{CudagraphMode, Ubatch, Version};
 
@@ -44,6 +44,7 @@ fn manager(config: &Config) -> CudaGraphManager {
     CudaGraphManager::new(&ManagerOptions {
         mode: config.cudagraph_mode,
         ladder: Ladder { sizes: config.capture_sizes.clone(), ceiling: config.max_capture_size.unwrap_or(0) },
+        decode_sizes: DecodeSizes::Ladder,
         max_num_seqs: config.max_num_seqs,
         num_speculative_tokens: config.num_speculative_tokens,
         decode_query_len: config.decode_query_len,

@@ -166,6 +166,7 @@ impl Graphs {
             // Only adaptive verification asks, and that is not simulated yet.
             prefilling: step.plan.shape.prefilling,
             active_loras: 0,
+            encoder_inputs: false,
         }
     }
 }

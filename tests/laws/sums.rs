@@ -113,7 +113,7 @@ impl<'a> Count<'a> {
         close(report.number("padding_ratio"), ratio(padded, real))?;
         close(report.number("waste_share"), ratio(padded, padded + real))?;
         let mut fallbacks = 0.0;
-        for cause in ["above_ceiling", "no_key", "mode_excluded", "graphs_off"] {
+        for cause in ["above_ceiling", "no_key", "mode_excluded", "encoder_inputs", "other_rank", "graphs_off"] {
             let counted = self.kept.fallbacks.get(cause).copied().unwrap_or_default();
             report.is(&format!("fallbacks.{cause}"), counted)?;
             fallbacks += counted as f64;

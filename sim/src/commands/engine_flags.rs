@@ -16,7 +16,7 @@ pub(super) const FLAGS_NAME: &str = "flags";
 #[command(next_help_heading = "Engine flags (vLLM's own names and defaults)")]
 #[expect(clippy::struct_excessive_bools, reason = "one field per engine flag")]
 pub(super) struct EngineFlags {
-    /// The vLLM release whose rules apply: 0.31.0 or 0.33.0.
+    /// The vLLM release whose rules apply: 0.31.0, 0.33.0, or main (newer than 0.33.0).
     #[arg(long, value_name = "VERSION", value_parser = version, default_value = "0.33.0")]
     engine_version: Version,
     /// The model runner [default: v2, but v1 where an option needs it].
@@ -38,6 +38,23 @@ pub(super) struct EngineFlags {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     max_cudagraph_capture_size: Option<u32>,
+    /// main: sizes of graphs for every batch that is no uniform decode batch, in tokens.
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
+    prefill_cudagraph_capture_token_sizes: Option<Vec<u32>>,
+    /// main: the largest of those sizes where the engine makes them, in tokens.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(limits::STEP_TOKENS_MAX)))]
+    max_prefill_cudagraph_capture_tokens: Option<u32>,
+    /// main: sizes of graphs for uniform decode batches, in requests.
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SEQUENCES_MAX)))]
+    decode_cudagraph_capture_request_sizes: Option<Vec<u32>>,
+    /// main: the largest of those sizes where the engine makes them, in requests.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(limits::SEQUENCES_MAX)))]
+    max_decode_cudagraph_capture_requests: Option<u32>,
+    /// main: the most tokens of a decode graph.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
+    max_decode_cudagraph_capture_tokens: Option<u32>,
     /// Default modes: 0 neither compiles nor captures, 1 captures pieces only, 2 and 3 capture both kinds of graphs.
     #[arg(long, short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
     optimization_level: u8,
@@ -100,13 +117,18 @@ enum PerformanceFlag {
 impl EngineFlags {
     /// Every flag, for arguments that take the engine from elsewhere. (As a group they would all be named in the message,
     /// whichever was given.)
-    pub(super) const IDS: [&str; 17] = [
+    pub(super) const IDS: [&str; 22] = [
         "engine_version",
         "runner",
         "max_num_seqs",
         "max_num_batched_tokens",
         "cudagraph_capture_sizes",
         "max_cudagraph_capture_size",
+        "prefill_cudagraph_capture_token_sizes",
+        "max_prefill_cudagraph_capture_tokens",
+        "decode_cudagraph_capture_request_sizes",
+        "max_decode_cudagraph_capture_requests",
+        "max_decode_cudagraph_capture_tokens",
         "optimization_level",
         "cudagraph_mode",
         "compilation_mode",
@@ -143,6 +165,11 @@ impl EngineFlags {
                 cudagraph_mode: self.cudagraph_mode,
                 cudagraph_capture_sizes: self.cudagraph_capture_sizes.clone(),
                 max_cudagraph_capture_size: self.max_cudagraph_capture_size,
+                prefill_cudagraph_capture_token_sizes: self.prefill_cudagraph_capture_token_sizes.clone(),
+                max_prefill_cudagraph_capture_tokens: self.max_prefill_cudagraph_capture_tokens,
+                decode_cudagraph_capture_request_sizes: self.decode_cudagraph_capture_request_sizes.clone(),
+                max_decode_cudagraph_capture_requests: self.max_decode_cudagraph_capture_requests,
+                max_decode_cudagraph_capture_tokens: self.max_decode_cudagraph_capture_tokens,
                 enforce_eager: self.enforce_eager,
                 num_speculative_tokens: self.num_speculative_tokens,
                 max_loras: self.max_loras,
@@ -166,10 +193,10 @@ impl EngineFlags {
 }
 
 fn version(text: &str) -> Result<Version, String> {
-    [Version::V0_31_0, Version::V0_33_0]
+    [Version::V0_31_0, Version::V0_33_0, Version::Main]
         .into_iter()
         .find(|version| version.to_string() == text)
-        .ok_or_else(|| "the known releases are 0.31.0 and 0.33.0".to_owned())
+        .ok_or_else(|| "the known releases are 0.31.0, 0.33.0 and main".to_owned())
 }
 
 #[cfg(test)]

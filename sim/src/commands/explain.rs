@@ -75,6 +75,9 @@ pub(super) struct Arguments {
     /// Distinct LoRA adapters active in the step.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::LORAS_MAX)))]
     active_loras: u32,
+    /// Some request of the step brings encoder inputs (encoder-decoder models).
+    #[arg(long, conflicts_with = "step")]
+    encoder_inputs: bool,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -219,6 +222,7 @@ fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<Expla
             uniform_v2: (uniform && !prefilling).then_some(max_query),
             prefilling,
             active_loras: arguments.active_loras,
+            encoder_inputs: arguments.encoder_inputs,
         },
         work,
         chunks,

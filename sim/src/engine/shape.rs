@@ -33,6 +33,8 @@ pub struct StepShape {
     pub prefilling: bool,
     /// Distinct LoRA adapters active in the step.
     pub active_loras: u32,
+    /// Some request brings encoder inputs of an encoder-decoder model.
+    pub encoder_inputs: bool,
 }
 
 /// One graph's key, in the union of what both runners keep.
@@ -64,6 +66,10 @@ pub enum FallbackCause {
     NoKey,
     /// The configured mode has no graph for this kind of step (FULL_DECODE_ONLY and a mixed batch).
     ModeExcluded,
+    /// The step carries encoder inputs of an encoder-decoder model.
+    EncoderInputs,
+    /// Another data-parallel rank has no graph for its step, or the size that the ranks agreed on has none here.
+    OtherRank,
     /// Graphs are off altogether.
     GraphsOff,
 }
@@ -140,6 +146,8 @@ impl fmt::Display for FallbackCause {
             Self::AboveCeiling => "above_ceiling",
             Self::NoKey => "no_key",
             Self::ModeExcluded => "mode_excluded",
+            Self::EncoderInputs => "encoder_inputs",
+            Self::OtherRank => "other_rank",
             Self::GraphsOff => "graphs_off",
         })
     }

@@ -138,5 +138,6 @@ fn shape(row: &StepRow, setup: &Setup) -> StepShape {
         uniform_v2: uniform.then_some(row.query_len),
         prefilling: !uniform,
         active_loras: 0,
+        encoder_inputs: false,
     }
 }

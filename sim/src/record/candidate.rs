@@ -97,6 +97,8 @@ fn set_rungs(report: &mut CandidateReport, setup: &Setup, rungs: &RungStats) {
         above_ceiling: cause(FallbackCause::AboveCeiling),
         no_key: cause(FallbackCause::NoKey),
         mode_excluded: cause(FallbackCause::ModeExcluded),
+        encoder_inputs: cause(FallbackCause::EncoderInputs),
+        other_rank: cause(FallbackCause::OtherRank),
         graphs_off: cause(FallbackCause::GraphsOff),
     };
     let steps = rungs.fallback_steps() + rungs.total().steps;

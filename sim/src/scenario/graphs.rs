@@ -7,7 +7,7 @@ use super::file::{CandidateFile, GraphsFile, Whole};
 use super::{Candidate, ScenarioError, Span};
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::options::{CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions};
-use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, STEP_TOKENS_MAX};
+use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX};
 
 /// Lays the options of one table over `graphs`.
 pub(super) fn overlay(
@@ -17,11 +17,14 @@ pub(super) fn overlay(
     version: Version,
 ) -> Result<GraphOptions, ScenarioError> {
     if let Some(sizes) = &file.cudagraph_capture_sizes {
-        graphs.cudagraph_capture_sizes = Some(ladder(check, sizes)?);
+        // Main reads an empty list as no graphs; the releases before it refuse one.
+        let least = usize::from(version != Version::Main);
+        graphs.cudagraph_capture_sizes = Some(ladder(check, sizes, least, STEP_TOKENS_MAX)?);
     }
     if let Some(size) = &file.max_cudagraph_capture_size {
         graphs.max_cudagraph_capture_size = Some(check.whole32(size, 1, STEP_TOKENS_MAX)?);
     }
+    separate(check, &mut graphs, file, version)?;
     if let Some(sizes) = &file.compile_sizes {
         graphs.compile_sizes = sizes.iter().map(|size| compile_size(check, size)).collect::<Result<_, _>>()?;
     }
@@ -53,6 +56,57 @@ pub(super) fn overlay(
     set(&mut graphs.cudagraph_specialize_lora, file.cudagraph_specialize_lora);
     graphs.performance_mode = file.performance_mode.unwrap_or(graphs.performance_mode);
     Ok(graphs)
+}
+
+/// Main's options for prefill and decode graphs. A list makes the maximum that the server gave beside it void.
+fn separate(
+    check: &mut Check<'_>,
+    graphs: &mut GraphOptions,
+    file: &GraphsFile,
+    version: Version,
+) -> Result<(), ScenarioError> {
+    let keys = [
+        (
+            "prefill_cudagraph_capture_token_sizes",
+            file.prefill_cudagraph_capture_token_sizes.as_ref().map(Spanned::span),
+        ),
+        ("max_prefill_cudagraph_capture_tokens", file.max_prefill_cudagraph_capture_tokens.as_ref().map(Spanned::span)),
+        (
+            "decode_cudagraph_capture_request_sizes",
+            file.decode_cudagraph_capture_request_sizes.as_ref().map(Spanned::span),
+        ),
+        (
+            "max_decode_cudagraph_capture_requests",
+            file.max_decode_cudagraph_capture_requests.as_ref().map(Spanned::span),
+        ),
+        ("max_decode_cudagraph_capture_tokens", file.max_decode_cudagraph_capture_tokens.as_ref().map(Spanned::span)),
+    ];
+    if let Some((key, Some(span))) =
+        keys.into_iter().find(|(_, span)| span.is_some()).filter(|_| version != Version::Main)
+    {
+        let problem = format!("vLLM {version} has no {key}: it came after 0.33.0");
+        let help = "set version = \"main\" under [server.vllm], or use cudagraph_capture_sizes and \
+                    max_cudagraph_capture_size";
+        return Err(check.reject(&span, problem, help));
+    }
+    if let Some(sizes) = &file.prefill_cudagraph_capture_token_sizes {
+        graphs.prefill_cudagraph_capture_token_sizes = Some(ladder(check, sizes, 0, STEP_TOKENS_MAX)?);
+        graphs.max_prefill_cudagraph_capture_tokens = None;
+    }
+    if let Some(tokens) = &file.max_prefill_cudagraph_capture_tokens {
+        graphs.max_prefill_cudagraph_capture_tokens = Some(check.whole32(tokens, 0, STEP_TOKENS_MAX)?);
+    }
+    if let Some(sizes) = &file.decode_cudagraph_capture_request_sizes {
+        graphs.decode_cudagraph_capture_request_sizes = Some(ladder(check, sizes, 0, SEQUENCES_MAX)?);
+        graphs.max_decode_cudagraph_capture_requests = None;
+    }
+    if let Some(requests) = &file.max_decode_cudagraph_capture_requests {
+        graphs.max_decode_cudagraph_capture_requests = Some(check.whole32(requests, 0, SEQUENCES_MAX)?);
+    }
+    if let Some(tokens) = &file.max_decode_cudagraph_capture_tokens {
+        graphs.max_decode_cudagraph_capture_tokens = Some(check.whole32(tokens, 1, STEP_TOKENS_MAX)?);
+    }
+    Ok(())
 }
 
 /// The candidates of a scenario; a server without any is compared with nothing and runs as it is.
@@ -88,10 +142,15 @@ pub(super) fn candidates(
 
 /// A ladder as written. What the engine would do to it in silence (sort it, drop repeats) is said as a warning; of sizes
 /// above the token budget the graphs made from it warn.
-fn ladder(check: &mut Check<'_>, sizes: &Spanned<Vec<Whole>>) -> Result<Vec<u32>, ScenarioError> {
+fn ladder(
+    check: &mut Check<'_>,
+    sizes: &Spanned<Vec<Whole>>,
+    least: usize,
+    size_max: u32,
+) -> Result<Vec<u32>, ScenarioError> {
     let span = sizes.span();
     let written = sizes.get_ref();
-    if written.is_empty() {
+    if written.len() < least {
         let help = "to capture no graphs, set cudagraph_mode = \"NONE\" instead";
         return Err(check.reject(&span, "expected at least one size: the engine refuses an empty ladder", help));
     }
@@ -99,8 +158,7 @@ fn ladder(check: &mut Check<'_>, sizes: &Spanned<Vec<Whole>>) -> Result<Vec<u32>
         let problem = format!("expected at most {RUNGS_MAX} sizes, found {}", written.len());
         return Err(check.reject(&span, problem, "each rung costs memory and start-up time; a few dozen are usual"));
     }
-    let ladder: Vec<u32> =
-        written.iter().map(|size| check.whole32(size, 1, STEP_TOKENS_MAX)).collect::<Result<_, _>>()?;
+    let ladder: Vec<u32> = written.iter().map(|size| check.whole32(size, 1, size_max)).collect::<Result<_, _>>()?;
     warn_about_ladder(check, written, &ladder);
     Ok(ladder)
 }

@@ -177,6 +177,34 @@ pub enum EngineError {
         /// The option.
         option: &'static str,
     },
+    /// The option is younger than this release (specification section 6b).
+    #[error(
+        "vLLM {version} has no `{option}`, which came after 0.33.0: set version = \"main\", or use `{older}` instead"
+    )]
+    NewerOption {
+        /// The release.
+        version: Version,
+        /// The option.
+        option: &'static str,
+        /// What this release has in its place.
+        older: &'static str,
+    },
+    /// The option belongs to model runner V2 (specification section 6b).
+    #[error("`{option}` is an option of model runner v2: set runner = \"v2\", or use `{older}` instead")]
+    NeedsRunnerV2 {
+        /// The option.
+        option: &'static str,
+        /// What runner V1 has in its place.
+        older: &'static str,
+    },
+    /// A deprecated option beside one of its successors (specification section 6b).
+    #[error("`{older}` sets what `{option}` sets as well: keep `{option}`, and remove `{older}`, which is deprecated")]
+    OldAndNew {
+        /// The deprecated option.
+        older: &'static str,
+        /// The successor that was given too.
+        option: &'static str,
+    },
     /// The release runs this feature on the other runner only (specification section 0).
     #[error("vLLM {version} does not run `{option}` on model runner v2: set runner = \"v1\"")]
     NeedsRunnerV1 {
@@ -216,7 +244,12 @@ impl EngineError {
             | Self::FullUnsupported { .. }
             | Self::NoSizeAfterRounding { .. }
             | Self::MambaBlocks { .. } => ErrorClass::Value,
-            Self::NoSuchOption { .. } | Self::NeedsRunnerV1 { .. } | Self::LadderTooLong { .. } => ErrorClass::Ours,
+            Self::NoSuchOption { .. }
+            | Self::NewerOption { .. }
+            | Self::OldAndNew { .. }
+            | Self::NeedsRunnerV1 { .. }
+            | Self::NeedsRunnerV2 { .. }
+            | Self::LadderTooLong { .. } => ErrorClass::Ours,
         }
     }
 }

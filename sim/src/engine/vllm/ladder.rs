@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::drafting::draft_tiers;
 use super::error::EngineError;
 use super::options::{CompileSize, CudagraphMode, PerformanceMode, VllmOptions};
+use super::separate::{self, SeparateLadders};
 use super::splitting::sequence_parallel;
 use super::warning::GraphWarning;
 use crate::limits::RUNGS_MAX;
@@ -21,8 +22,10 @@ pub struct Ladder {
 /// A ladder as the engine's configuration makes it, with what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureLadder {
-    /// The capture sizes.
+    /// The capture sizes; of separate ladders what they hold together.
     pub ladder: Ladder,
+    /// The ladders by kind of batch, where the engine keeps them apart.
+    pub separate: Option<SeparateLadders>,
     /// `compile_sizes` with the ladder's word expanded, in tokens, in the order written.
     pub compile_sizes: Vec<u32>,
     /// What was cut or lowered on the way.
@@ -66,7 +69,14 @@ impl CaptureLadder {
     pub fn generate(options: &VllmOptions, mode: CudagraphMode) -> Result<Self, EngineError> {
         let graphs = &options.graphs;
         let mut made = Self::default();
-        if !graphs.enforce_eager && mode != CudagraphMode::None {
+        separate::check_options(options)?;
+        let captures = !graphs.enforce_eager && mode != CudagraphMode::None;
+        if captures && separate::applies(options)? {
+            let ladders = SeparateLadders::generate(options, mode, &mut made.warnings)?;
+            made.ladder = ladders.together(mode);
+            made.separate = Some(ladders);
+            made.warn_if_empty(mode);
+        } else if captures {
             made.fill(options, mode)?;
         }
         made.compile_sizes = expand_compile_sizes(&graphs.compile_sizes, &made.ladder.sizes)?;
@@ -86,7 +96,7 @@ impl CaptureLadder {
         }
         let mut sizes = match &graphs.cudagraph_capture_sizes {
             Some(listed) if listed.is_empty() => return Err(EngineError::EmptyCaptureSizes { mode }),
-            Some(listed) => self.user_sizes(listed, budget)?,
+            Some(listed) => within_budget("cudagraph_capture_sizes", listed, budget, &mut self.warnings)?,
             None => default_sizes(graphs.performance_mode, ceiling, budget, &extra)?,
         };
         if sequence_parallel(graphs, options.version) {
@@ -99,29 +109,37 @@ impl CaptureLadder {
             }
             self.warnings.push(GraphWarning::CeilingCut { asked, last });
         }
-        if sizes.is_empty() {
-            self.warnings.push(GraphWarning::LadderEmpty { mode });
-        }
         self.ladder = Ladder { sizes, ceiling: last };
+        self.warn_if_empty(mode);
         Ok(())
     }
 
-    fn user_sizes(&mut self, listed: &[u32], budget: u32) -> Result<Vec<u32>, EngineError> {
-        check_length(listed.len() as u64)?;
-        let distinct: BTreeSet<u32> = listed.iter().copied().collect();
-        let kept: Vec<u32> = distinct.range(..=budget).copied().collect();
-        if kept.len() < distinct.len() {
-            self.warnings.push(GraphWarning::SizesAboveBudget {
-                dropped: distinct.len() - kept.len(),
-                max_num_batched_tokens: budget,
-            });
+    fn warn_if_empty(&mut self, mode: CudagraphMode) {
+        if self.ladder.sizes.is_empty() {
+            self.warnings.push(GraphWarning::LadderEmpty { mode });
         }
-        Ok(kept)
     }
 }
 
+/// A user's list, sorted, without repeats and without what lies above the token budget.
+pub(super) fn within_budget(
+    option: &'static str,
+    listed: &[u32],
+    max_num_batched_tokens: u32,
+    warnings: &mut Vec<GraphWarning>,
+) -> Result<Vec<u32>, EngineError> {
+    check_length(listed.len() as u64)?;
+    let distinct: BTreeSet<u32> = listed.iter().copied().collect();
+    let kept: Vec<u32> = distinct.range(..=max_num_batched_tokens).copied().collect();
+    let dropped = distinct.len() - kept.len();
+    if dropped > 0 {
+        warnings.push(GraphWarning::SizesAboveBudget { option, dropped, max_num_batched_tokens });
+    }
+    Ok(kept)
+}
+
 /// The platform's ceiling, in tokens (and, for request grids, in requests).
-fn platform_ceiling(data_center_blackwell: bool) -> u64 {
+pub(super) fn platform_ceiling(data_center_blackwell: bool) -> u64 {
     if data_center_blackwell { 1024 } else { 512 }
 }
 
@@ -176,7 +194,7 @@ fn strides(limit: u32, head: &[u32]) -> impl Iterator<Item = u32> {
     head.iter().copied().chain(steps).filter(move |&size| size <= limit)
 }
 
-fn check_length(rungs: u64) -> Result<(), EngineError> {
+pub(super) fn check_length(rungs: u64) -> Result<(), EngineError> {
     if rungs > RUNGS_MAX as u64 { Err(EngineError::LadderTooLong { rungs, most: RUNGS_MAX as u64 }) } else { Ok(()) }
 }
 
@@ -272,7 +290,14 @@ mod tests {
         listed.graphs.cudagraph_capture_sizes = Some(vec![9000, 2, 1, 2]);
         let made = generate(&listed);
         assert_eq!(made.ladder, Ladder { sizes: vec![1, 2], ceiling: 2 });
-        assert_eq!(made.warnings, [GraphWarning::SizesAboveBudget { dropped: 1, max_num_batched_tokens: 2048 }]);
+        assert_eq!(
+            made.warnings,
+            [GraphWarning::SizesAboveBudget {
+                option: "cudagraph_capture_sizes",
+                dropped: 1,
+                max_num_batched_tokens: 2048
+            }]
+        );
         listed.graphs.max_cudagraph_capture_size = Some(4);
         let error = CaptureLadder::generate(&listed, CudagraphMode::Full).expect_err("2 is not 4");
         assert_eq!(error, EngineError::CeilingMismatch { asked: 4, last: 2, max_num_batched_tokens: 2048 });

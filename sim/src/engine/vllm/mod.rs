@@ -1,4 +1,4 @@
-//! vLLM 0.31.0 and 0.33.0.
+//! vLLM 0.31.0, 0.33.0 and main.
 //!
 //! "Specification section N" in these rooms is the project's own description of what the engine does, written from reading
 //! and running it; the golden vectors of `tests/golden` pin it, and the conformance suite holds this code to them. Its
@@ -20,5 +20,6 @@ pub mod options;
 pub mod plan;
 pub mod runner;
 pub mod scheduler;
+pub mod separate;
 pub mod splitting;
 pub mod warning;

@@ -30,6 +30,9 @@ pub enum Version {
     /// 0.33.0.
     #[serde(rename = "0.33.0")]
     V0_33_0,
+    /// The development branch after 0.33.0, as far as its documentation describes it; the rest is taken to be as in 0.33.0.
+    #[serde(rename = "main")]
+    Main,
 }
 
 /// Which model runner dispatches steps (specification section 0).
@@ -148,6 +151,16 @@ pub struct GraphOptions {
     pub cudagraph_capture_sizes: Option<Vec<u32>>,
     /// The user's ceiling, in tokens.
     pub max_cudagraph_capture_size: Option<u32>,
+    /// Main: sizes of the graphs for every batch that is no uniform decode batch, in tokens, as written.
+    pub prefill_cudagraph_capture_token_sizes: Option<Vec<u32>>,
+    /// Main: the largest of those sizes where the engine makes them, in tokens.
+    pub max_prefill_cudagraph_capture_tokens: Option<u32>,
+    /// Main: sizes of the full graphs for uniform decode batches, in requests, as written.
+    pub decode_cudagraph_capture_request_sizes: Option<Vec<u32>>,
+    /// Main: the largest of those sizes where the engine makes them, in requests.
+    pub max_decode_cudagraph_capture_requests: Option<u32>,
+    /// Main: the most tokens of a decode graph.
+    pub max_decode_cudagraph_capture_tokens: Option<u32>,
     /// Sizes compiled statically; checked against the ladder by runner V1.
     pub compile_sizes: Vec<CompileSize>,
     /// Compilation mode; unset becomes the level's default.
@@ -430,6 +443,7 @@ impl fmt::Display for Version {
         f.pad(match self {
             Self::V0_31_0 => "0.31.0",
             Self::V0_33_0 => "0.33.0",
+            Self::Main => "main",
         })
     }
 }
@@ -486,6 +500,11 @@ impl Default for GraphOptions {
             cudagraph_mode: None,
             cudagraph_capture_sizes: None,
             max_cudagraph_capture_size: None,
+            prefill_cudagraph_capture_token_sizes: None,
+            max_prefill_cudagraph_capture_tokens: None,
+            decode_cudagraph_capture_request_sizes: None,
+            max_decode_cudagraph_capture_requests: None,
+            max_decode_cudagraph_capture_tokens: None,
             compile_sizes: Vec::new(),
             compilation_mode: None,
             splitting_ops: SplittingOps::Default,

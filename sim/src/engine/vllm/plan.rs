@@ -1,5 +1,9 @@
 //! One candidate's graphs, from its flags to the answer for every step.
 
+mod ranks;
+
+pub use ranks::RankStep;
+
 use super::config::GraphConfig;
 use super::dispatch::explain::{NoTrace, Rule, RuleCheck, RuleTrace};
 use super::dispatch::lora::LoraSlots;
@@ -7,7 +11,8 @@ use super::dispatch::{v1, v2};
 use super::error::EngineError;
 use super::ladder::Ladder;
 use super::modes::{MambaCache, ResolutionInput, resolve};
-use super::options::{CompilationMode, CudagraphMode, Runner, Ubatch, VllmOptions};
+use super::options::{CompilationMode, CudagraphMode, Runner, Ubatch, Version, VllmOptions};
+use super::separate::SeparateLadders;
 use super::splitting::sequence_parallel;
 use super::warning::{GraphWarning, ModeChange};
 use crate::engine::shape::{Descriptor, Dispatch, EagerKind, FallbackCause, NeighbourRungs, RuntimeMode, StepShape};
@@ -19,6 +24,10 @@ pub struct GraphPlan {
     requested: CudagraphMode,
     mode: CudagraphMode,
     ladder: Ladder,
+    /// The largest graph for a batch that does not decode, in tokens.
+    mixed_ceiling: u32,
+    /// Tokens of a request that decodes with all its drafts.
+    query_len: u32,
     eager_kind: EagerKind,
     warnings: Vec<GraphWarning>,
     capture_order: Vec<Descriptor>,
@@ -32,6 +41,7 @@ enum Dispatcher {
         graphs: v1::CudagraphDispatcher,
         /// Tokens are rounded up to this multiple first: the ranks of the sequence-parallel pass, else 1.
         token_multiple: u32,
+        ubatch: Option<Ubatch>,
     },
     V2 {
         graphs: v2::CudaGraphManager,
@@ -57,10 +67,16 @@ impl GraphPlan {
             warnings.push(GraphWarning::ModeChanged { from: config.mode, to: mode, reason });
         }
         let mut ladder = config.capture.ladder.clone();
+        let separate = config.capture.separate.as_ref();
+        if let Some(separate) = separate {
+            ladder = separate.together(mode);
+        }
         let dispatcher = match config.runner {
             Runner::V1 => Dispatcher::v1(options, &config, mode, query_len, &mut ladder, &mut warnings)?,
-            Runner::V2 => Dispatcher::v2(options, mode, query_len, &ladder),
+            Runner::V2 => Dispatcher::v2(options, mode, query_len, &ladder, separate),
         };
+        let mixed_ceiling = separate.map_or(ladder.ceiling, |own| own.prefill.last().copied().unwrap_or(0));
+        warnings.extend(inferred(options.version, config.runner, mode));
         let full_batch = u64::from(options.scheduler.max_num_seqs) * u64::from(query_len);
         if mode != CudagraphMode::None && !ladder.sizes.is_empty() && full_batch > u64::from(ladder.ceiling) {
             warnings.push(GraphWarning::FullBatchAboveCeiling { tokens: full_batch, ceiling: ladder.ceiling });
@@ -75,6 +91,8 @@ impl GraphPlan {
             requested: config.requested,
             mode,
             ladder,
+            mixed_ceiling,
+            query_len,
             eager_kind,
             warnings,
             capture_order,
@@ -110,12 +128,18 @@ impl GraphPlan {
     }
 
     fn fallback_cause(&self, shape: &StepShape) -> FallbackCause {
+        let decodes = self.dispatcher.is_decode(shape);
+        let has_mixed_graphs = self.mode.mixed_mode() != RuntimeMode::None && self.mixed_ceiling > 0;
         if self.mode == CudagraphMode::None || self.ladder.sizes.is_empty() {
             FallbackCause::GraphsOff
+        } else if shape.encoder_inputs {
+            FallbackCause::EncoderInputs
         } else if shape.tokens > self.ladder.ceiling {
             FallbackCause::AboveCeiling
-        } else if self.mode.mixed_mode() == RuntimeMode::None && !self.dispatcher.is_decode(shape) {
+        } else if !has_mixed_graphs && !decodes {
             FallbackCause::ModeExcluded
+        } else if !decodes && shape.tokens > self.mixed_ceiling {
+            FallbackCause::AboveCeiling
         } else {
             FallbackCause::NoKey
         }
@@ -254,14 +278,29 @@ impl Dispatcher {
         {
             warnings.push(GraphWarning::LoraFreeStepsEager);
         }
-        Ok(Self::V1 { graphs: graphs.initialize(mode, ladder)?, token_multiple: ranks })
+        let ubatch = voted_ubatch(options);
+        Ok(Self::V1 { graphs: graphs.initialize(mode, ladder)?, token_multiple: ranks, ubatch })
     }
 
-    fn v2(options: &VllmOptions, mode: CudagraphMode, query_len: u32, ladder: &Ladder) -> Self {
+    fn v2(
+        options: &VllmOptions,
+        mode: CudagraphMode,
+        query_len: u32,
+        ladder: &Ladder,
+        separate: Option<&SeparateLadders>,
+    ) -> Self {
         let graphs = &options.graphs;
+        let (ladder, decode_sizes) = match separate {
+            None => (ladder.clone(), v2::DecodeSizes::Ladder),
+            Some(own) => (
+                Ladder { sizes: own.prefill.clone(), ceiling: own.prefill.last().copied().unwrap_or(0) },
+                v2::DecodeSizes::Own { shapes: own.decode.clone(), varlen: own.varlen.clone() },
+            ),
+        };
         let manager = v2::CudaGraphManager::new(&v2::ManagerOptions {
             mode,
-            ladder: ladder.clone(),
+            ladder,
+            decode_sizes,
             max_num_seqs: options.scheduler.max_num_seqs,
             num_speculative_tokens: graphs.num_speculative_tokens,
             decode_query_len: query_len,
@@ -275,39 +314,35 @@ impl Dispatcher {
         Self::V2 {
             graphs: manager,
             varlen_query_max: graphs.varlen_decode.then_some(query_len),
-            // The ranks vote on microbatching; without data parallelism the engine never splits a step.
-            ubatch: graphs.ubatch.filter(|_| graphs.data_parallel_size > 1),
+            ubatch: voted_ubatch(options),
         }
     }
 
     #[inline]
     fn dispatch<T: RuleTrace>(&self, shape: &StepShape, trace: &mut T) -> Descriptor {
         match self {
-            Self::V1 { graphs, token_multiple } => {
+            Self::V1 { graphs, token_multiple, .. } => {
                 let query = v1::Query {
                     tokens: rounded_up(shape.tokens, *token_multiple),
                     uniform: shape.uniform_v1,
                     has_lora: shape.active_loras > 0,
                     active_loras: shape.active_loras,
-                    allowed: v1::ModeSet::ALL,
+                    allowed: if shape.encoder_inputs { WITHOUT_FULL } else { v1::ModeSet::ALL },
                 };
-                match graphs.dispatch(&query, trace) {
-                    Ok((mode, key)) => graphs.descriptor(mode, &key),
-                    Err(fault) => {
-                        trace.guard(Rule::Assertion, true, || fault.to_string());
-                        graphs.descriptor(RuntimeMode::None, &v1::Key::unpadded(query.tokens))
-                    }
+                if shape.encoder_inputs {
+                    trace.guard(Rule::EncoderInputs, false, || "encoder inputs: no full graph is allowed".to_owned());
                 }
+                let (mode, key) = answer_v1(graphs, &query, trace);
+                graphs.descriptor(mode, &key)
             }
             Self::V2 { graphs, ubatch, .. } => {
-                let query = v2::Query {
-                    requests: shape.requests,
-                    tokens: shape.tokens,
-                    uniform: shape.uniform_v2,
-                    active_loras: shape.active_loras,
-                    max_query: (!shape.prefilling).then_some(shape.max_query),
-                    ubatches: ubatch.map_or(1, |ubatch| ubatches(ubatch, shape)),
-                };
+                let ubatches =
+                    ubatch.filter(|ubatch| wants_ubatches(*ubatch, shape)).map_or(1, |split| split.num_ubatches);
+                let query = query_v2(shape, ubatches);
+                if shape.encoder_inputs {
+                    trace.guard(Rule::EncoderInputs, true, || "encoder inputs: the step is forced eager".to_owned());
+                    return graphs.eager(&query);
+                }
                 graphs.dispatch(&query, trace)
             }
         }
@@ -370,6 +405,11 @@ fn resolution_input(options: &VllmOptions, config: &GraphConfig, query_len: u32)
     }
 }
 
+/// The ranks vote on microbatching; without data parallelism the engine never splits a step.
+fn voted_ubatch(options: &VllmOptions) -> Option<Ubatch> {
+    options.graphs.ubatch.filter(|_| options.graphs.data_parallel_size > 1)
+}
+
 fn lora_slots(options: &VllmOptions) -> LoraSlots {
     LoraSlots {
         max_loras: options.graphs.max_loras,
@@ -378,15 +418,60 @@ fn lora_slots(options: &VllmOptions) -> LoraSlots {
     }
 }
 
+/// What a plan of this release rests on that no source states.
+fn inferred(version: Version, runner: Runner, mode: CudagraphMode) -> Option<GraphWarning> {
+    let what = match (version, runner) {
+        (Version::V0_31_0 | Version::V0_33_0, _) => return None,
+        _ if mode == CudagraphMode::None => "what vLLM main schedules, from the rules of 0.33.0",
+        (Version::Main, Runner::V1) => {
+            "what runner v1 of vLLM main captures, chooses and schedules, from the rules of 0.33.0"
+        }
+        (Version::Main, Runner::V2) => {
+            "which graphs vLLM main makes of its prefill sizes and decode shapes, how it chooses among them and what it \
+             schedules: the grids are its own, the rest follows the rules of 0.33.0"
+        }
+    };
+    Some(GraphWarning::Inferred { what })
+}
+
 #[inline]
 fn rounded_up(tokens: u32, multiple: u32) -> u32 {
     if multiple == 1 { tokens } else { tokens.checked_next_multiple_of(multiple).unwrap_or(u32::MAX) }
 }
 
-/// Microbatches of a step, with every rank taken to hold a batch like this one.
-fn ubatches(ubatch: Ubatch, shape: &StepShape) -> u32 {
+/// Runner V1's modes for a step that carries encoder output.
+const WITHOUT_FULL: v1::ModeSet = v1::ModeSet::ALL.without(v1::ModeSet::of(RuntimeMode::Full));
+
+/// Runner V1's answer; a step on which the engine would stop runs without a graph.
+#[inline]
+fn answer_v1<T: RuleTrace>(
+    graphs: &v1::CudagraphDispatcher,
+    query: &v1::Query,
+    trace: &mut T,
+) -> (RuntimeMode, v1::Key) {
+    graphs.dispatch(query, trace).unwrap_or_else(|fault| {
+        trace.guard(Rule::Assertion, true, || fault.to_string());
+        (RuntimeMode::None, v1::Key::unpadded(query.tokens))
+    })
+}
+
+#[inline]
+fn query_v2(shape: &StepShape, ubatches: u32) -> v2::Query {
+    v2::Query {
+        requests: shape.requests,
+        tokens: shape.tokens,
+        uniform: shape.uniform_v2,
+        active_loras: shape.active_loras,
+        max_query: (!shape.prefilling).then_some(shape.max_query),
+        ubatches,
+    }
+}
+
+/// A rank's vote for microbatches. Of a step dispatched on its own, all ranks are taken to hold a batch like it and to
+/// vote the same.
+fn wants_ubatches(ubatch: Ubatch, shape: &StepShape) -> bool {
     let threshold = if shape.uniform_v2.is_some() { ubatch.decode_threshold } else { ubatch.prefill_threshold };
-    if shape.tokens >= threshold { ubatch.num_ubatches } else { 1 }
+    shape.tokens >= threshold
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub enum GraphWarning {
     },
     /// Sizes of the user's list above the token budget were dropped.
     SizesAboveBudget {
+        /// The list.
+        option: &'static str,
         /// How many distinct sizes were dropped.
         dropped: usize,
         /// Token budget of a step.
@@ -60,6 +62,25 @@ pub enum GraphWarning {
     },
     /// Under runner V1 a batch without adapters matches no key.
     LoraFreeStepsEager,
+    /// The option still works, under the meaning that its successors give it.
+    Deprecated {
+        /// The option.
+        option: &'static str,
+        /// What it sets now.
+        instead: &'static str,
+    },
+    /// The option was given and changes nothing.
+    Unused {
+        /// The option.
+        option: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A rule that no source states: the most natural reading of what they do state.
+    Inferred {
+        /// What is inferred, and from what.
+        what: &'static str,
+    },
 }
 
 /// Why the mode in force differs from the one asked for.
@@ -111,6 +132,9 @@ impl GraphWarning {
             Self::LadderRounded { .. } => "ladder_rounded",
             Self::FullBatchAboveCeiling { .. } => "full_batch_above_ceiling",
             Self::LoraFreeStepsEager => "lora_free_steps_eager",
+            Self::Deprecated { .. } => "deprecated",
+            Self::Unused { .. } => "unused",
+            Self::Inferred { .. } => "inferred",
         }
     }
 }
@@ -123,9 +147,9 @@ impl fmt::Display for GraphWarning {
                 "max_cudagraph_capture_size {asked} is not a size of the default ladder: the ceiling is {last}; list \
                  {asked} in cudagraph_capture_sizes to capture it"
             ),
-            Self::SizesAboveBudget { dropped, max_num_batched_tokens } => write!(
+            Self::SizesAboveBudget { option, dropped, max_num_batched_tokens } => write!(
                 f,
-                "{dropped} of cudagraph_capture_sizes lie above max_num_batched_tokens = {max_num_batched_tokens} and \
+                "{dropped} of {option} lie above max_num_batched_tokens = {max_num_batched_tokens} and \
                  are not captured"
             ),
             Self::LadderEmpty { mode } => {
@@ -151,6 +175,11 @@ impl fmt::Display for GraphWarning {
                 "cudagraph_specialize_lora is off: under runner v1 a step without adapters matches no graph and runs \
                  without one",
             ),
+            Self::Deprecated { option, instead } => {
+                write!(f, "{option} is deprecated under runner v2 of vLLM main, where it sets {instead}")
+            }
+            Self::Unused { option, reason } => write!(f, "{option} changes nothing: {reason}"),
+            Self::Inferred { what } => write!(f, "inferred: {what}"),
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum Rule {
     Idle,
     /// Is the step larger than every graph?
     Ceiling,
+    /// Does the step carry encoder inputs, which keep it out of full graphs (V1) or of all (V2)?
+    EncoderInputs,
     /// Runner V1: is eager forced?
     AllowedModes,
     /// Which captured number of adapters serves the step?
@@ -44,6 +46,7 @@ impl Rule {
             Self::Keys => "keys",
             Self::Idle => "idle",
             Self::Ceiling => "ceiling",
+            Self::EncoderInputs => "encoder_inputs",
             Self::AllowedModes => "allowed_modes",
             Self::LoraCase => "lora_case",
             Self::PaddedSize => "padded_size",
@@ -62,8 +65,11 @@ impl Rule {
     #[must_use]
     pub const fn outcome(self, fired: bool) -> &'static str {
         match (self, fired) {
-            (Self::Keys | Self::Idle | Self::Ceiling | Self::AllowedModes, false) => "goes on",
-            (Self::Keys | Self::Idle | Self::Ceiling | Self::AllowedModes | Self::NoneLeft, true) => "no graph",
+            (Self::Keys | Self::Idle | Self::Ceiling | Self::EncoderInputs | Self::AllowedModes, false) => "goes on",
+            (
+                Self::Keys | Self::Idle | Self::Ceiling | Self::EncoderInputs | Self::AllowedModes | Self::NoneLeft,
+                true,
+            ) => "no graph",
             (Self::LoraCase | Self::PaddedSize, _) => "chosen",
             (Self::FullKey | Self::PiecewiseKey, true) | (Self::Key, false) => "taken",
             (Self::FullKey | Self::PiecewiseKey, false) => "not captured",

@@ -7,6 +7,7 @@ use super::lora::LoraSlots;
 use super::rungs::RungIndex;
 use crate::engine::shape::{Descriptor, RuntimeMode};
 use crate::engine::vllm::drafting::draft_tiers;
+use crate::engine::vllm::grids::DecodeShape;
 use crate::engine::vllm::ladder::Ladder;
 use crate::engine::vllm::options::{CudagraphMode, Ubatch};
 
@@ -15,8 +16,10 @@ use crate::engine::vllm::options::{CudagraphMode, Ubatch};
 pub struct ManagerOptions {
     /// The resolved mode.
     pub mode: CudagraphMode,
-    /// The ladder.
+    /// The ladder; under main that of prefill graphs.
     pub ladder: Ladder,
+    /// Where decode graphs take their sizes from.
+    pub decode_sizes: DecodeSizes,
     /// Most running requests.
     pub max_num_seqs: u32,
     /// Drafts per request.
@@ -35,6 +38,20 @@ pub struct ManagerOptions {
     pub use_kda_recoverssm: bool,
     /// The graphs exist: before capture every step runs without one.
     pub captured: bool,
+}
+
+/// Where decode graphs take their sizes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeSizes {
+    /// From the ladder, each size rounded up to whole requests: 0.31 and 0.33.
+    Ladder,
+    /// From lists of their own: main. How its manager makes graphs of them is inferred (specification section 6b).
+    Own {
+        /// Uniform batches.
+        shapes: Vec<DecodeShape>,
+        /// Batches of adaptive verification, in tokens, ascending.
+        varlen: Vec<u32>,
+    },
 }
 
 /// A step as runner V2 hands it to its manager.
@@ -106,15 +123,7 @@ impl CudaGraphManager {
                 format!("{} active adapters use graphs for {loras}", query.active_loras)
             });
         }
-        let eager = Descriptor {
-            mode: RuntimeMode::None,
-            tokens,
-            requests: Some(query.requests),
-            uniform: None,
-            max_query: None,
-            loras,
-            ubatches: query.ubatches,
-        };
+        let eager = self.eager(query);
         let idle = !self.captured || tokens == 0;
         if trace.guard(Rule::Idle, idle, || {
             let capturing = if self.captured { "over" } else { "not over" };
@@ -146,6 +155,21 @@ impl CudaGraphManager {
         }
         trace.guard(Rule::NoneLeft, true, || "no other graph of the smallest size that holds the step".to_owned());
         eager
+    }
+
+    /// The unpadded shape of a step that runs without a graph.
+    #[inline]
+    #[must_use]
+    pub fn eager(&self, query: &Query) -> Descriptor {
+        Descriptor {
+            mode: RuntimeMode::None,
+            tokens: query.tokens,
+            requests: Some(query.requests),
+            uniform: None,
+            max_query: None,
+            loras: self.lora_case(query.active_loras).1,
+            ubatches: query.ubatches,
+        }
     }
 
     /// The smallest captured adapter count that holds `active`, clamped to the largest, with its position.
@@ -251,7 +275,7 @@ struct Grid<'a> {
 impl Grid<'_> {
     /// Full and piecewise descriptors, each in the order in which the walk meets them.
     fn descriptors(&self, lora_cases: &[u32]) -> (Vec<Descriptor>, Vec<Descriptor>) {
-        let (mut full, mut piecewise) = (Vec::new(), Vec::new());
+        let (mut full, mut piecewise) = (self.own_decode_graphs(lora_cases), Vec::new());
         let mut seen = HashSet::new();
         for &size in &self.options.ladder.sizes {
             for &loras in lora_cases {
@@ -271,18 +295,41 @@ impl Grid<'_> {
         (full, piecewise)
     }
 
+    /// The decode graphs of lists of their own, with their twins.
+    fn own_decode_graphs(&self, lora_cases: &[u32]) -> Vec<Descriptor> {
+        let DecodeSizes::Own { shapes, varlen } = &self.options.decode_sizes else { return Vec::new() };
+        if !self.options.mode.separate_routine() {
+            return Vec::new();
+        }
+        let uniform = |shape: &DecodeShape, loras| {
+            let tokens = shape.requests * shape.query_len;
+            uniform_graph(tokens, shape.requests, shape.query_len, loras)
+        };
+        let cases = || lora_cases.iter().copied();
+        let graphs: Vec<Descriptor> = if self.options.varlen_decode {
+            varlen.iter().flat_map(|&size| cases().filter_map(move |loras| self.varlen_graph(size, loras))).collect()
+        } else {
+            shapes.iter().flat_map(|shape| cases().map(move |loras| uniform(shape, loras))).collect()
+        };
+        graphs.into_iter().flat_map(|graph| [Some(graph), self.microbatched(&graph)].into_iter().flatten()).collect()
+    }
+
+    fn varlen_graph(&self, size: u32, loras: u32) -> Option<Descriptor> {
+        let graph = Descriptor {
+            requests: Some(size.min(self.options.max_num_seqs)),
+            max_query: Some(self.options.decode_query_len),
+            ..bare(RuntimeMode::Full, size, loras)
+        };
+        (u64::from(size) <= self.full_batch()).then_some(graph)
+    }
+
     fn decode_graphs(&self, size: u32, loras: u32) -> Vec<Descriptor> {
-        let ManagerOptions { mode, ladder, max_num_seqs, decode_query_len, varlen_decode, .. } = self.options;
-        if !mode.separate_routine() {
+        let ManagerOptions { mode, ladder, decode_sizes, max_num_seqs, varlen_decode, .. } = self.options;
+        if !mode.separate_routine() || *decode_sizes != DecodeSizes::Ladder {
             return Vec::new();
         }
         if *varlen_decode {
-            let graph = Descriptor {
-                requests: Some(size.min(*max_num_seqs)),
-                max_query: Some(*decode_query_len),
-                ..bare(RuntimeMode::Full, size, loras)
-            };
-            return if u64::from(size) <= self.full_batch() { vec![graph] } else { Vec::new() };
+            return self.varlen_graph(size, loras).into_iter().collect();
         }
         let mut graphs = Vec::new();
         for &length in self.query_lens.iter().filter(|&&length| length > 0) {
@@ -290,11 +337,7 @@ impl Grid<'_> {
             let requests = tokens / u64::from(length);
             let most_tokens = self.full_batch().min(u64::from(ladder.ceiling));
             if tokens <= most_tokens && requests <= u64::from(*max_num_seqs) {
-                graphs.push(Descriptor {
-                    requests: Some(requests as u32),
-                    uniform: Some(length),
-                    ..bare(RuntimeMode::Full, tokens as u32, loras)
-                });
+                graphs.push(uniform_graph(tokens as u32, requests as u32, length, loras));
             }
         }
         graphs
@@ -324,6 +367,11 @@ impl Grid<'_> {
     fn full_batch(&self) -> u64 {
         u64::from(self.options.max_num_seqs) * u64::from(self.options.decode_query_len)
     }
+}
+
+/// A full graph for batches of one query length.
+fn uniform_graph(tokens: u32, requests: u32, length: u32, loras: u32) -> Descriptor {
+    Descriptor { requests: Some(requests), uniform: Some(length), ..bare(RuntimeMode::Full, tokens, loras) }
 }
 
 /// A descriptor that constrains nothing but tokens and adapters.

@@ -31,6 +31,7 @@ fn decode(requests: u32, query_len: u32, plan_query_len: u32) -> StepShape {
         uniform_v2: Some(query_len),
         prefilling: false,
         active_loras: 0,
+        encoder_inputs: false,
     }
 }
 
@@ -44,6 +45,7 @@ fn mixed(requests: u32, tokens: u32) -> StepShape {
         uniform_v2: None,
         prefilling: true,
         active_loras: 0,
+        encoder_inputs: false,
     }
 }
 
@@ -170,6 +172,103 @@ fn neighbours_stay_among_graphs_of_a_kind() {
     assert_eq!(tokens(&decode(256, 1, 1)), (Some((full, 248)), None));
     assert_eq!(tokens(&mixed(2, 256)), (Some((piecewise, 248)), Some((piecewise, 272))));
     assert_eq!(tokens(&mixed(2, 900)), (Some((piecewise, 512)), None));
+}
+
+#[test]
+fn main_pads_prefill_and_decode_batches_on_ladders_of_their_own() {
+    let graphs = GraphOptions {
+        prefill_cudagraph_capture_token_sizes: Some(vec![64, 256]),
+        decode_cudagraph_capture_request_sizes: Some(vec![3, 10]),
+        num_speculative_tokens: 1,
+        ..GraphOptions::default()
+    };
+    let main = VllmOptions { version: Version::Main, ..options(Runner::V2, 64, 2048, graphs) };
+    let made = GraphPlan::build(&main).expect("the options are valid");
+    assert_eq!((made.capture_sizes(), made.ceiling()), (&[6, 20, 64, 256][..], 256));
+    assert_eq!(answer(&made, &decode(4, 2, 2)), (RuntimeMode::Full, 20, None, false));
+    // A wider decode batch takes the prefill graphs; so does one without drafts, for which there is no decode graph.
+    assert_eq!(answer(&made, &decode(11, 2, 2)), (RuntimeMode::Piecewise, 64, None, true));
+    assert_eq!(answer(&made, &decode(4, 1, 2)), (RuntimeMode::Piecewise, 64, None, false));
+    assert_eq!(answer(&made, &mixed(2, 65)), (RuntimeMode::Piecewise, 256, None, false));
+    assert_eq!(answer(&made, &mixed(2, 257)).2, Some(FallbackCause::AboveCeiling));
+    assert!(made.warnings().iter().any(|warning| warning.code() == "inferred"));
+}
+
+#[test]
+fn main_without_prefill_sizes_captures_decode_alone() {
+    let graphs = GraphOptions { prefill_cudagraph_capture_token_sizes: Some(Vec::new()), ..GraphOptions::default() };
+    let main = VllmOptions { version: Version::Main, ..options(Runner::V2, 64, 2048, graphs) };
+    let made = GraphPlan::build(&main).expect("the options are valid");
+    assert!(made.capture_order().iter().all(|graph| graph.mode == RuntimeMode::Full));
+    assert_eq!(answer(&made, &mixed(2, 10)).2, Some(FallbackCause::ModeExcluded));
+}
+
+#[test]
+fn main_on_runner_v1_is_as_before() {
+    let before = plan(Runner::V1, 64, 2048, GraphOptions::default());
+    let main = VllmOptions { version: Version::Main, ..options(Runner::V1, 64, 2048, GraphOptions::default()) };
+    let made = GraphPlan::build(&main).expect("the options are valid");
+    assert_eq!(made.capture_order(), before.capture_order());
+    assert!(matches!(made.warnings(), [GraphWarning::Inferred { .. }]));
+}
+
+#[test]
+fn encoder_inputs_keep_a_step_out_of_full_graphs() {
+    let with = |shape: StepShape| StepShape { encoder_inputs: true, ..shape };
+    let encoder = Some(FallbackCause::EncoderInputs);
+    let v1 = plan(Runner::V1, 64, 2048, GraphOptions::default());
+    assert_eq!(answer(&v1, &with(decode(20, 1, 1))), (RuntimeMode::Piecewise, 24, None, true));
+    let v2 = plan(Runner::V2, 64, 2048, GraphOptions::default());
+    assert_eq!(answer(&v2, &with(decode(20, 1, 1))), (RuntimeMode::None, 20, encoder, false));
+    let decode_only = GraphOptions { cudagraph_mode: Some(CudagraphMode::FullDecodeOnly), ..GraphOptions::default() };
+    let v1 = plan(Runner::V1, 64, 2048, decode_only);
+    assert_eq!(answer(&v1, &with(decode(20, 1, 1))), (RuntimeMode::None, 20, encoder, false));
+    assert_eq!(answer(&v1, &with(mixed(2, 20))).2, encoder);
+}
+
+fn ranks(plan: &GraphPlan, shapes: &[StepShape]) -> Vec<(RuntimeMode, u32, Option<FallbackCause>)> {
+    let steps = plan.dispatch_ranks(shapes);
+    steps
+        .iter()
+        .map(|step| (step.dispatch.descriptor.mode, step.dispatch.descriptor.tokens, step.dispatch.cause))
+        .collect()
+}
+
+#[test]
+fn ranks_run_one_size_or_no_graph() {
+    use FallbackCause::{AboveCeiling, OtherRank};
+    let (full, piecewise, none) = (RuntimeMode::Full, RuntimeMode::Piecewise, RuntimeMode::None);
+    for runner in [Runner::V1, Runner::V2] {
+        let made = plan(runner, 64, 2048, GraphOptions::default());
+        let idle = StepShape::default();
+        assert_eq!(ranks(&made, &[decode(5, 1, 1), decode(30, 1, 1)]), [(full, 32, None); 2]);
+        assert_eq!(ranks(&made, &[decode(5, 1, 1), mixed(3, 100)]), [(piecewise, 104, None); 2]);
+        assert_eq!(ranks(&made, &[idle, decode(30, 1, 1)]), [(full, 32, None); 2]);
+        assert!(made.dispatch_ranks(&[idle, idle]).is_empty());
+        let steps = made.dispatch_ranks(&[idle, decode(30, 1, 1)]);
+        assert_eq!((steps[0].is_dummy, steps[0].shape.tokens, steps[1].is_dummy), (true, 1, false));
+        // Runner V1 keeps the padding of a graph that it gave up; V2 goes back to the real tokens.
+        let given_up = if runner == Runner::V1 { 8 } else { 5 };
+        let beside_a_large_one = ranks(&made, &[decode(5, 1, 1), mixed(3, 1000)]);
+        assert_eq!(beside_a_large_one, [(none, given_up, Some(OtherRank)), (none, 1000, Some(AboveCeiling))]);
+    }
+}
+
+#[test]
+fn ranks_reach_the_microbatched_twins_together_or_not_at_all() {
+    let graphs = GraphOptions {
+        data_parallel_size: 2,
+        ubatch: Some(Ubatch { num_ubatches: 2, decode_threshold: 16, prefill_threshold: 512 }),
+        ..GraphOptions::default()
+    };
+    let made = plan(Runner::V2, 64, 2048, graphs);
+    let ubatches = |shapes: &[StepShape]| -> Vec<(u32, u32)> {
+        let steps = made.dispatch_ranks(shapes);
+        steps.iter().map(|step| (step.dispatch.descriptor.ubatches, step.dispatch.descriptor.tokens)).collect()
+    };
+    assert_eq!(ubatches(&[decode(20, 1, 1), decode(30, 1, 1)]), [(2, 32); 2]);
+    assert_eq!(ubatches(&[decode(8, 1, 1), decode(30, 1, 1)]), [(1, 32); 2]);
+    assert_eq!(ubatches(&[StepShape::default(), decode(30, 1, 1)]), [(1, 32); 2]);
 }
 
 /// Runner V2's search as the specification words it, over the captured descriptors.

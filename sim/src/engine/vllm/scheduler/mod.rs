@@ -79,7 +79,7 @@ impl Scheduler {
         let interval = match version {
             // 0.31.0 uses the interval only to balance data-parallel ranks, and this is one rank.
             Version::V0_31_0 => 1,
-            Version::V0_33_0 => options.prefill_schedule_interval,
+            Version::V0_33_0 | Version::Main => options.prefill_schedule_interval,
         };
         Self {
             rules,

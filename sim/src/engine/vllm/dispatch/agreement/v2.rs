@@ -25,16 +25,7 @@ pub fn agree(graphs: &CudaGraphManager, steps: &[Query]) -> Agreement {
         return Agreement { local, synced: None };
     }
     if local.iter().any(|graph| graph.mode == RuntimeMode::None) {
-        let unpadded = |step: &Query, graph: &Descriptor| Descriptor {
-            mode: RuntimeMode::None,
-            tokens: step.tokens,
-            requests: Some(step.requests),
-            uniform: None,
-            max_query: None,
-            ..*graph
-        };
-        let synced = steps.iter().zip(&local).map(|(step, graph)| unpadded(step, graph)).collect();
-        return Agreement { local, synced: Some(synced) };
+        return Agreement { local, synced: Some(steps.iter().map(|step| graphs.eager(step)).collect()) };
     }
     let tokens = steps.iter().map(|step| step.tokens).max().unwrap_or(0);
     let first_uniform = steps.first().and_then(|step| step.uniform);
