@@ -57,7 +57,7 @@ pub(super) fn applies(options: &VllmOptions) -> Result<bool, EngineError> {
 
 /// Refuses main's options where the release or its runner lacks them, and beside the options that they replace.
 pub(super) fn check_options(options: &VllmOptions) -> Result<(), EngineError> {
-    let (version, graphs, runner) = (options.version, &options.graphs, RunnerChoice::of(options)?.runner);
+    let (version, graphs) = (options.version, &options.graphs);
     for (option, older, is_given) in OPTIONS {
         if !is_given(graphs) {
             continue;
@@ -65,7 +65,7 @@ pub(super) fn check_options(options: &VllmOptions) -> Result<(), EngineError> {
         if version != Version::Main {
             return Err(EngineError::NewerOption { version, option, older });
         }
-        if runner == Runner::V1 {
+        if !applies(options)? {
             return Err(EngineError::NeedsRunnerV2 { option, older });
         }
         let given = |older| match older {
