@@ -18,13 +18,40 @@ use crate::engine::shape::RuntimeMode;
 /// graphs.
 const BLACKWELL_TOKENS: u32 = 8192;
 
-/// What each option of main is called before it.
-const OPTIONS: [(&str, &str, fn(&GraphOptions) -> bool); 5] = [
-    (PREFILL_SIZES, OLD_SIZES, |graphs| graphs.prefill_cudagraph_capture_token_sizes.is_some()),
-    (PREFILL_MAX, OLD_MAX, |graphs| graphs.max_prefill_cudagraph_capture_tokens.is_some()),
-    (DECODE_SIZES, OLD_SIZES, |graphs| graphs.decode_cudagraph_capture_request_sizes.is_some()),
-    (DECODE_MAX, OLD_MAX, |graphs| graphs.max_decode_cudagraph_capture_requests.is_some()),
-    (DECODE_BUDGET, OLD_MAX, |graphs| graphs.max_decode_cudagraph_capture_tokens.is_some()),
+/// One of main's options.
+struct MainOption {
+    name: &'static str,
+    /// What the releases before have in its place.
+    older: &'static str,
+    is_given: fn(&GraphOptions) -> bool,
+}
+
+const OPTIONS: [MainOption; 5] = [
+    MainOption {
+        name: PREFILL_SIZES,
+        older: OLD_SIZES,
+        is_given: |graphs| graphs.prefill_cudagraph_capture_token_sizes.is_some(),
+    },
+    MainOption {
+        name: PREFILL_MAX,
+        older: OLD_MAX,
+        is_given: |graphs| graphs.max_prefill_cudagraph_capture_tokens.is_some(),
+    },
+    MainOption {
+        name: DECODE_SIZES,
+        older: OLD_SIZES,
+        is_given: |graphs| graphs.decode_cudagraph_capture_request_sizes.is_some(),
+    },
+    MainOption {
+        name: DECODE_MAX,
+        older: OLD_MAX,
+        is_given: |graphs| graphs.max_decode_cudagraph_capture_requests.is_some(),
+    },
+    MainOption {
+        name: DECODE_BUDGET,
+        older: OLD_MAX,
+        is_given: |graphs| graphs.max_decode_cudagraph_capture_tokens.is_some(),
+    },
 ];
 
 const OLD_SIZES: &str = "cudagraph_capture_sizes";
@@ -58,7 +85,7 @@ pub(super) fn applies(options: &VllmOptions) -> Result<bool, EngineError> {
 /// Refuses main's options where the release or its runner lacks them, and beside the options that they replace.
 pub(super) fn check_options(options: &VllmOptions) -> Result<(), EngineError> {
     let (version, graphs) = (options.version, &options.graphs);
-    for (option, older, is_given) in OPTIONS {
+    for MainOption { name: option, older, is_given } in OPTIONS {
         if !is_given(graphs) {
             continue;
         }
@@ -157,13 +184,12 @@ impl UserSizes {
                            max_decode_cudagraph_capture_requests";
             warnings.push(GraphWarning::Deprecated { option: OLD_MAX, instead });
         }
-        let prefill = match &graphs.prefill_cudagraph_capture_token_sizes {
-            Some(listed) => within_budget(PREFILL_SIZES, listed, tokens_max, warnings)?,
-            None => {
-                let blackwell = graphs.data_center_blackwell;
-                let default = if blackwell { BLACKWELL_TOKENS } else { platform_ceiling(blackwell) as u32 };
-                grids::prefill(prefill_max.unwrap_or(default).min(tokens_max), dense_head(graphs))
-            }
+        let prefill = if let Some(listed) = &graphs.prefill_cudagraph_capture_token_sizes {
+            within_budget(PREFILL_SIZES, listed, tokens_max, warnings)?
+        } else {
+            let blackwell = graphs.data_center_blackwell;
+            let default = if blackwell { BLACKWELL_TOKENS } else { platform_ceiling(blackwell) as u32 };
+            grids::prefill(prefill_max.unwrap_or(default).min(tokens_max), dense_head(graphs))
         };
         Ok(Self { prefill, decode: graphs.decode_cudagraph_capture_request_sizes.clone(), decode_max })
     }
@@ -205,7 +231,7 @@ fn dense_head(graphs: &GraphOptions) -> bool {
 /// Options that the mode, or a list beside them, leaves without effect.
 fn warn_about_unused(graphs: &GraphOptions, mode: CudagraphMode, warnings: &mut Vec<GraphWarning>) {
     let mut unused = |option, reason| warnings.push(GraphWarning::Unused { option, reason });
-    for (option, _, is_given) in OPTIONS {
+    for MainOption { name: option, is_given, .. } in OPTIONS {
         if !is_given(graphs) {
             continue;
         }
