@@ -1,7 +1,9 @@
 //! The engine's own flags on the command line, for commands that need no scenario.
 
+use calibrate::profile::Profile;
 use clap::{Args, ValueEnum};
 
+use crate::engine::vllm::device_defaults::{BatchDefaults, Device, Usage};
 use crate::engine::vllm::options::{
     AttentionSupport, CompilationMode, CudagraphMode, GraphOptions, KvOptions, OptimizationLevel, PerformanceMode,
     Runner, SchedulerOptions, Version, VllmOptions,
@@ -22,14 +24,14 @@ pub(super) struct EngineFlags {
     /// The model runner [default: v2, but v1 where an option needs it].
     #[arg(long, value_enum)]
     runner: Option<RunnerFlag>,
-    /// Most requests in one step.
-    #[arg(long, value_name = "N", default_value_t = 256,
+    /// Most requests in one step [default: the engine's on the profile's device, 256 without a profile].
+    #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SEQUENCES_MAX)))]
-    max_num_seqs: u32,
-    /// Most tokens in one step.
-    #[arg(long, value_name = "N", default_value_t = 2048,
+    max_num_seqs: Option<u32>,
+    /// Most tokens in one step [default: the engine's on the profile's device, 2048 without a profile].
+    #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
-    max_num_batched_tokens: u32,
+    max_num_batched_tokens: Option<u32>,
     /// The ladder, in tokens, as in 1,2,4,8 [default: the engine's own].
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
@@ -142,9 +144,19 @@ impl EngineFlags {
         "data_center_blackwell",
     ];
 
-    /// The options that the flags stand for. Requests are not served, so `max_model_len` is the token budget.
+    /// The options that the flags stand for, on the device of a profile. Requests are not served, so `max_model_len` is
+    /// the token budget.
     #[must_use]
-    pub(super) fn options(&self) -> VllmOptions {
+    pub(super) fn options(&self, profile: Option<&Profile>) -> VllmOptions {
+        let performance_mode = match self.performance_mode {
+            PerformanceFlag::Balanced => PerformanceMode::Balanced,
+            PerformanceFlag::Interactivity => PerformanceMode::Interactivity,
+            PerformanceFlag::Throughput => PerformanceMode::Throughput,
+        };
+        let device = profile.map(Device::of).unwrap_or_default();
+        let batch = BatchDefaults::of(self.engine_version, &device, Usage::Server, performance_mode);
+        let max_num_batched_tokens = self.max_num_batched_tokens.unwrap_or(batch.max_num_batched_tokens);
+        let max_num_seqs = self.max_num_seqs.unwrap_or(batch.max_num_seqs.min(max_num_batched_tokens));
         VllmOptions {
             version: self.engine_version,
             runner: self.runner.map(|runner| match runner {
@@ -152,9 +164,9 @@ impl EngineFlags {
                 RunnerFlag::V2 => Runner::V2,
             }),
             scheduler: SchedulerOptions {
-                max_num_seqs: self.max_num_seqs,
-                max_num_batched_tokens: self.max_num_batched_tokens,
-                max_model_len: self.max_num_batched_tokens,
+                max_num_seqs,
+                max_num_batched_tokens,
+                max_model_len: max_num_batched_tokens,
                 ..SchedulerOptions::default()
             },
             kv: KvOptions::default(),
@@ -180,11 +192,7 @@ impl EngineFlags {
                     SupportFlag::UniformBatch => AttentionSupport::UniformBatch,
                     SupportFlag::Always => AttentionSupport::Always,
                 },
-                performance_mode: match self.performance_mode {
-                    PerformanceFlag::Balanced => PerformanceMode::Balanced,
-                    PerformanceFlag::Interactivity => PerformanceMode::Interactivity,
-                    PerformanceFlag::Throughput => PerformanceMode::Throughput,
-                },
+                performance_mode,
                 data_center_blackwell: self.data_center_blackwell,
                 ..GraphOptions::default()
             },

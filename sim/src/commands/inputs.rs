@@ -26,11 +26,13 @@ impl Inputs {
     /// # Errors
     /// If either cannot be read or used.
     pub(super) fn load(scenario: &Path, profile: Option<&str>) -> Result<Self, Failure> {
+        if let Some(given) = profile {
+            let profile = named_profile(given)?;
+            let scenario = Scenario::load_on(scenario, Some(&profile))?;
+            return Ok(Self { scenario, profile, profile_name: given.to_owned() });
+        }
         let scenario = Scenario::load(scenario)?;
-        let (profile, profile_name) = match profile {
-            Some(given) => (named_profile(given)?, given.to_owned()),
-            None => scenario_profile(&scenario)?,
-        };
+        let (profile, profile_name) = scenario_profile(&scenario)?;
         Ok(Self { scenario, profile, profile_name })
     }
 
@@ -84,11 +86,12 @@ pub(super) fn named_profile(given: &str) -> Result<Profile, ProfileError> {
 }
 
 fn scenario_profile(scenario: &Scenario) -> Result<(Profile, String), Failure> {
+    let profile = scenario.profile.open();
     match &scenario.profile {
-        ProfileSource::Builtin(name) => match Profile::builtin(name) {
+        ProfileSource::Builtin(name) => match profile {
             Ok(profile) => Ok((profile, name.clone())),
             Err(error) => Err(scenario.reject(scenario.profile_span.clone(), error.to_string(), error.advice()).into()),
         },
-        ProfileSource::File(path) => Ok((Profile::load(path)?, path.display().to_string())),
+        ProfileSource::File(path) => Ok((profile?, path.display().to_string())),
     }
 }

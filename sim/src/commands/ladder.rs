@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let report = match &arguments.scenario {
         Some(path) => of_scenario(&Inputs::load(path, arguments.profile.as_deref())?)?,
-        None => of_flags(&EngineOptions::Vllm(arguments.engine.options()), arguments.profile.as_deref())?,
+        None => of_flags(&arguments.engine, arguments.profile.as_deref())?,
     };
     super::warn(&report.warnings);
     match arguments.format {
@@ -71,13 +71,14 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
     Ok(report)
 }
 
-fn of_flags(options: &EngineOptions, profile: Option<&str>) -> Result<LadderReport, Failure> {
+fn of_flags(flags: &EngineFlags, profile: Option<&str>) -> Result<LadderReport, Failure> {
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?;
-    let plan = GraphPlan::build(options)?;
+    let options = EngineOptions::Vllm(flags.options(profile.as_ref()));
+    let plan = GraphPlan::build(&options)?;
     Ok(LadderReport {
-        engine: engine(options),
+        engine: engine(&options),
         warnings: warnings::of_plan(FLAGS_NAME, &plan),
-        candidates: vec![record::ladder(FLAGS_NAME, options, &plan, profile.as_ref())],
+        candidates: vec![record::ladder(FLAGS_NAME, &options, &plan, profile.as_ref())],
     })
 }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Value};
 
 use super::Command;
+use crate::engine::vllm::attention::FlashInferDecode;
+use crate::engine::vllm::device_defaults::Usage;
 use crate::engine::vllm::options::{
     AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, Version,
 };
@@ -96,13 +98,24 @@ pub(super) enum ServerFile {
 #[serde(deny_unknown_fields, expecting = "a table such as [model] with name = \"Llama-3-8B\"")]
 pub(super) struct ModelFile {
     pub(super) name: Spanned<String>,
+    pub(super) architecture: Option<Spanned<String>>,
+    pub(super) task: Option<Spanned<TaskFile>>,
+    pub(super) is_encoder_decoder: Option<Spanned<bool>>,
     pub(super) max_position_embeddings: Option<Whole>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase", expecting = "\"generate\" or \"pooling\"")]
+pub(super) enum TaskFile {
+    Generate,
+    Pooling,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table such as [machine] with device = \"NVIDIA A100-SXM4-80GB\"")]
 pub(super) struct MachineFile {
     pub(super) device: Option<Spanned<String>>,
+    pub(super) compute_capability: Option<Spanned<String>>,
     pub(super) driver: Option<Spanned<String>>,
     pub(super) host_cpu: Option<Spanned<String>>,
 }
@@ -142,6 +155,11 @@ macro_rules! forms_with_graph_options {
         }
 
         impl VllmFile {
+            /// The server's own performance mode, which its default limits depend on.
+            pub(super) fn performance_mode(&self) -> Option<PerformanceMode> {
+                self.performance_mode
+            }
+
             pub(super) fn take_graphs(&mut self) -> GraphsFile {
                 GraphsFile { $($option: self.$option.take(),)* }
             }
@@ -200,7 +218,12 @@ forms_with_graph_options! {
         gpu_memory_utilization: Real,
         kv_cache_memory_bytes: Size,
         attention_support: Spanned<AttentionSupport>,
-        attention_backend: Spanned<String>,
+        attention_backend: Spanned<Value>,
+        flash_attn_version: Whole,
+        flashinfer_decode: FlashInferDecode,
+        is_causal: bool,
+        indexer_varlen: bool,
+        decode_context_parallel_size: Whole,
         piecewise_capture_available: bool,
         num_speculative_tokens: Whole,
         dynamic_sd_schedule: Spanned<Vec<(i64, i64, i64)>>,
@@ -208,10 +231,14 @@ forms_with_graph_options! {
         max_loras: Whole,
         ubatch: Spanned<UbatchFile>,
         use_kda_recoverssm: bool,
+        mamba_cache_blocks: Whole,
+        kv_connector: Spanned<String>,
+        kv_connector_use_layerwise: bool,
         tensor_parallel_size: Whole,
         data_parallel_size: Whole,
         deepep_high_throughput: bool,
-        data_center_blackwell: bool,
+        data_center_blackwell: Spanned<bool>,
+        usage: Usage,
     }
     candidate {
         name: Spanned<String>,

@@ -4,6 +4,7 @@
 //! every combination has been checked, so that no later stage meets an invalid value. Every rejection is a
 //! [`ScenarioError`] that points at the line, says what was expected and suggests the way out.
 
+mod attention;
 mod check;
 mod demand;
 mod error;
@@ -18,6 +19,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use calibrate::profile::{Profile, ProfileError};
 use kernels::units::Bytes;
 
 use crate::limits::SCENARIO_BYTES_MAX;
@@ -26,6 +28,9 @@ pub use error::ScenarioError;
 use file::{ProfileFile, ScenarioFile, ServerFile};
 
 use crate::engine::options::EngineOptions;
+use crate::engine::vllm::attention::ComputeCapability;
+use crate::engine::vllm::device_defaults::Device;
+use crate::engine::vllm::options::ModelKind;
 use crate::time::SimDuration;
 use crate::traffic::{Traffic, TrafficKind};
 
@@ -74,8 +79,14 @@ pub struct Scenario {
 pub struct Model {
     /// Its name, compared with the profile's.
     pub name: String,
+    /// Its class, as its `config.json` names it.
+    pub architecture: Option<String>,
+    /// What it is, as far as graphs depend on it.
+    pub kind: ModelKind,
     /// The longest sequence it was made for, in tokens: the default of `max_model_len` and its upper bound.
     pub max_position_embeddings: Option<u32>,
+    /// Where its kind is written, else its name.
+    pub span: Span,
 }
 
 /// The machine that serves, under the names that its driver and system give; compared with the profile's.
@@ -83,6 +94,8 @@ pub struct Model {
 pub struct Machine {
     /// The GPU.
     pub device: Option<String>,
+    /// The GPU's compute capability.
+    pub compute_capability: Option<ComputeCapability>,
     /// Driver version.
     pub driver: Option<String>,
     /// Host processor.
@@ -96,6 +109,19 @@ pub enum ProfileSource {
     Builtin(String),
     /// A file, ready to open (the scenario's folder is already joined in front).
     File(PathBuf),
+}
+
+impl ProfileSource {
+    /// Reads the profile.
+    ///
+    /// # Errors
+    /// If there is no such profile, or it cannot be used.
+    pub fn open(&self) -> Result<Profile, ProfileError> {
+        match self {
+            Self::Builtin(name) => Profile::builtin(name),
+            Self::File(path) => Profile::load(path),
+        }
+    }
 }
 
 /// Objectives per request; unset ones are met by every request.
@@ -198,6 +224,14 @@ impl Scenario {
     /// # Errors
     /// A file that cannot be read, and everything [`Scenario::parse`] rejects.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        Self::load_on(path, None)
+    }
+
+    /// As [`Scenario::load`], on the device of another profile than the scenario's own.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn load_on(path: &Path, profile: Option<&Profile>) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
         let unreadable = |source| ScenarioError::Unreadable { file: file.clone(), source };
         let mut text = String::new();
@@ -206,7 +240,7 @@ impl Scenario {
         if text.len() as u64 > SCENARIO_BYTES_MAX {
             return Err(ScenarioError::TooLarge { file });
         }
-        Self::parse(&text, &file, path.parent().unwrap_or(Path::new("")))
+        Self::read(&text, &file, path.parent().unwrap_or(Path::new("")), profile)
     }
 
     /// Checks the text of a scenario. `file` is its name in messages; relative paths inside it start at `base_dir`.
@@ -216,6 +250,10 @@ impl Scenario {
     /// Text that is not TOML, unknown or missing keys, values outside their range, and combinations that the engine
     /// would refuse.
     pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ScenarioError> {
+        Self::read(text, file, base_dir, None)
+    }
+
+    fn read(text: &str, file: &str, base_dir: &Path, replacement: Option<&Profile>) -> Result<Self, ScenarioError> {
         let mut check = Check::new(text, file)?;
         check_schema(&check)?;
         let form: ScenarioFile = toml::from_str(text).map_err(|error| check.reject_form(&error))?;
@@ -228,9 +266,14 @@ impl Scenario {
             let problem = "SGLang is not simulated yet";
             return Err(check.reject(&server_span, problem, "describe a vLLM server under [server.vllm]"));
         };
-        let (vllm, unsimulated) = server::vllm(&mut check, *options, &server_span, model.as_ref(), has_requests)?;
-        let server = EngineOptions::Vllm(vllm.clone());
         let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
+        let device = || match replacement {
+            Some(replacement) => Some(Device::of(replacement)),
+            None => profile.open().ok().as_ref().map(Device::of),
+        };
+        let context = server::Context { model: model.as_ref(), machine: &machine, device: &device, has_requests };
+        let (vllm, unsimulated) = server::vllm(&mut check, *options, &server_span, &context)?;
+        let server = EngineOptions::Vllm(vllm.clone());
         let traffic =
             demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.limits(), base_dir)?;
         let candidates = graphs::candidates(&mut check, form.candidate, &vllm, &server_span)?;

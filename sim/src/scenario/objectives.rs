@@ -3,8 +3,9 @@
 use toml::{Spanned, Value};
 
 use super::check::Check;
-use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, WarmUpFile};
+use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, TaskFile, WarmUpFile};
 use super::{Budget, Candidate, Expectation, ExpectedValue, Machine, Model, ScenarioError, Slo, WarmUp};
+use crate::engine::vllm::options::ModelKind;
 use crate::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
 use crate::traffic::Traffic;
 
@@ -12,8 +13,22 @@ use crate::traffic::Traffic;
 const WITHIN_DEFAULT: f64 = 1e-6;
 
 pub(super) fn model(check: &Check<'_>, file: &ModelFile) -> Result<Model, ScenarioError> {
+    let encoder = file.is_encoder_decoder.as_ref().filter(|is_so| *is_so.get_ref());
+    let pooling = file.task.as_ref().filter(|task| *task.get_ref() == TaskFile::Pooling);
+    let (kind, span) = match (pooling, encoder) {
+        (Some(_), Some(written)) => {
+            let problem = "the graphs of an encoder-decoder model that pools are not known here";
+            return Err(check.reject(&written.span(), problem, "leave is_encoder_decoder or task out"));
+        }
+        (Some(written), None) => (ModelKind::Pooling, written.span()),
+        (None, Some(written)) => (ModelKind::EncoderDecoder, written.span()),
+        (None, None) => (ModelKind::DecoderOnly, file.name.span()),
+    };
     Ok(Model {
         name: check.title(&file.name)?,
+        architecture: file.architecture.as_ref().map(|name| check.title(name)).transpose()?,
+        kind,
+        span,
         max_position_embeddings: check.optional32(file.max_position_embeddings.as_ref(), 1, REQUEST_TOKENS_MAX)?,
     })
 }
@@ -21,7 +36,18 @@ pub(super) fn model(check: &Check<'_>, file: &ModelFile) -> Result<Model, Scenar
 pub(super) fn machine(check: &Check<'_>, file: Option<&MachineFile>) -> Result<Machine, ScenarioError> {
     let Some(file) = file else { return Ok(Machine::default()) };
     let name = |written: &Option<Spanned<String>>| written.as_ref().map(|written| check.title(written)).transpose();
-    Ok(Machine { device: name(&file.device)?, driver: name(&file.driver)?, host_cpu: name(&file.host_cpu)? })
+    let capability = |written: &Spanned<String>| {
+        written.get_ref().parse().map_err(|()| {
+            let problem = format!("\"{}\" is no compute capability", written.get_ref());
+            check.reject(&written.span(), problem, "write it as in \"9.0\" (nvidia-smi --query-gpu=compute_cap)")
+        })
+    };
+    Ok(Machine {
+        device: name(&file.device)?,
+        compute_capability: file.compute_capability.as_ref().map(capability).transpose()?,
+        driver: name(&file.driver)?,
+        host_cpu: name(&file.host_cpu)?,
+    })
 }
 
 pub(super) fn slo(check: &Check<'_>, file: &SloFile) -> Result<Slo, ScenarioError> {

@@ -4,23 +4,35 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::file::{PolicyFile, UbatchFile, VllmFile};
-use super::{Model, ScenarioError, Span, Unsimulated, graphs};
+use super::{Machine, Model, ScenarioError, Span, Unsimulated, attention, graphs};
+use crate::engine::vllm::breakable;
+use crate::engine::vllm::device_defaults::{BatchDefaults, Device};
 use crate::engine::vllm::options::{
-    AttentionSupport, GraphOptions, KvOptions, SchedulerOptions, Ubatch, Version, VllmOptions,
+    GraphOptions, KvOptions, ModelKind, SchedulerOptions, Ubatch, Version, VllmOptions,
 };
 use crate::limits::{
     BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, SEQUENCES_MAX,
     STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
 };
 
-/// Checks `[server.vllm]`. `has_requests` is false for traffic that is a histogram of step shapes.
+/// What the server's options are read against.
+pub(super) struct Context<'scenario> {
+    pub(super) model: Option<&'scenario Model>,
+    pub(super) machine: &'scenario Machine,
+    /// The device whose figures are used, if its profile can be read; asked only where a default depends on it.
+    pub(super) device: &'scenario dyn Fn() -> Option<Device>,
+    /// False for traffic that is a histogram of step shapes.
+    pub(super) has_requests: bool,
+}
+
+/// Checks `[server.vllm]`.
 pub(super) fn vllm(
     check: &mut Check<'_>,
     mut file: VllmFile,
     span: &Span,
-    model: Option<&Model>,
-    has_requests: bool,
+    context: &Context<'_>,
 ) -> Result<(VllmOptions, Vec<Unsimulated>), ScenarioError> {
+    let Context { model, has_requests, .. } = *context;
     refuse_unsimulated_options(check, &file)?;
     if file.enable_prefix_caching.is_none() && has_requests {
         check.warn(
@@ -31,10 +43,10 @@ pub(super) fn vllm(
     }
     let version = file.version.unwrap_or(Version::V0_33_0);
     let max_model_len = max_model_len(check, &file, span, model, has_requests)?;
-    let scheduler = scheduler(check, &file, span, max_model_len)?;
+    let scheduler = scheduler(check, &file, context, version, max_model_len)?;
     refuse_what_the_engine_refuses(check, &file, span, &scheduler)?;
     let kv = kv(check, &file, &scheduler)?;
-    let (machine_graphs, unsimulated) = machine_graphs(check, &file)?;
+    let (machine_graphs, unsimulated) = machine_graphs(check, &file, context)?;
     if let Some(written) = file.max_loras.as_ref().filter(|_| has_requests) {
         check.warn(&written.span(), "requests carry no adapters here: every step runs without one");
     }
@@ -85,37 +97,34 @@ fn max_model_len(
     }
 }
 
-/// Scheduler options. The defaults of `max_num_seqs` and `max_num_batched_tokens` depend on the device in the engine
-/// (specification section 2); a scenario that leaves them out gets those of a device below 70 GiB, and is told so.
+/// Scheduler options. The defaults of `max_num_seqs` and `max_num_batched_tokens` are the engine's on the profile's device
+/// (specification section 2), fitted to each other and to `max_model_len`.
 fn scheduler(
-    check: &mut Check<'_>,
+    check: &Check<'_>,
     file: &VllmFile,
-    span: &Span,
+    context: &Context<'_>,
+    version: Version,
     max_model_len: u32,
 ) -> Result<SchedulerOptions, ScenarioError> {
     let default = SchedulerOptions::default();
     let enable_chunked_prefill = file.enable_chunked_prefill.unwrap_or(default.enable_chunked_prefill);
     let seqs = check.optional32(file.max_num_seqs.as_ref(), 1, SEQUENCES_MAX)?;
     let tokens = check.optional32(file.max_num_batched_tokens.as_ref(), 1, STEP_TOKENS_MAX)?;
-    let max_num_batched_tokens = tokens.unwrap_or_else(|| {
-        let longest = u64::from(seqs.unwrap_or(default.max_num_seqs)) * u64::from(max_model_len);
-        let capped = default.max_num_batched_tokens.min(longest.min(u64::from(STEP_TOKENS_MAX)) as u32);
-        if enable_chunked_prefill { capped } else { capped.max(max_model_len.min(STEP_TOKENS_MAX)) }
-    });
-    let max_num_seqs = seqs.unwrap_or(default.max_num_seqs.min(max_num_batched_tokens));
-    for (name, given, value) in
-        [("max_num_seqs", seqs, max_num_seqs), ("max_num_batched_tokens", tokens, max_num_batched_tokens)]
-    {
-        if given.is_none() {
-            check.warn(
-                span,
-                format!(
-                    "{name} is not given: {value} is used, vLLM's default on a device below 70 GiB and on the A100 \
-                     (larger ones get 1024 sequences and at least 8192 tokens)"
-                ),
-            );
-        }
-    }
+    let (max_num_seqs, max_num_batched_tokens) = if let (Some(seqs), Some(tokens)) = (seqs, tokens) {
+        (seqs, tokens)
+    } else {
+        let device = (context.device)().unwrap_or_default();
+        let performance = file.performance_mode().unwrap_or_default();
+        let batch = BatchDefaults::of(version, &device, file.usage.unwrap_or_default(), performance);
+        let tokens = tokens.unwrap_or_else(|| {
+            let longest = u64::from(seqs.unwrap_or(batch.max_num_seqs)) * u64::from(max_model_len);
+            let capped = batch.max_num_batched_tokens.min(longest.min(u64::from(STEP_TOKENS_MAX)) as u32);
+            if enable_chunked_prefill { capped } else { capped.max(max_model_len.min(STEP_TOKENS_MAX)) }
+        });
+        (seqs.unwrap_or(batch.max_num_seqs.min(tokens)), tokens)
+    };
+    // The engine schedules step by step where nothing is generated.
+    let is_pooling = context.model.is_some_and(|model| model.kind == ModelKind::Pooling);
     let interval = check.optional32(file.prefill_schedule_interval.as_ref(), 1, STEP_INTERVAL_MAX)?;
     let threshold = check.optional32(file.long_prefill_token_threshold.as_ref(), 0, STEP_TOKENS_MAX)?;
     let watermark = file.watermark.as_ref().map(|share| check.real(share, 0.0, 0.99)).transpose()?;
@@ -127,7 +136,7 @@ fn scheduler(
         max_model_len,
         block_size: check.optional32(file.block_size.as_ref(), 1, BLOCK_TOKENS_MAX)?.unwrap_or(default.block_size),
         enable_chunked_prefill,
-        async_scheduling: file.async_scheduling.unwrap_or(default.async_scheduling),
+        async_scheduling: file.async_scheduling.unwrap_or(!is_pooling && default.async_scheduling),
         long_prefill_token_threshold: threshold.unwrap_or(default.long_prefill_token_threshold),
         long_prefill_token_threshold_adaptive: file
             .long_prefill_token_threshold_adaptive
@@ -221,7 +230,11 @@ fn kv(check: &Check<'_>, file: &VllmFile, scheduler: &SchedulerOptions) -> Resul
 
 /// What model, attention backend, drafts, adapters and parallel ranks say about graphs: the server's alone, no
 /// candidate changes it.
-fn machine_graphs(check: &Check<'_>, file: &VllmFile) -> Result<(GraphOptions, Vec<Unsimulated>), ScenarioError> {
+fn machine_graphs(
+    check: &Check<'_>,
+    file: &VllmFile,
+    context: &Context<'_>,
+) -> Result<(GraphOptions, Vec<Unsimulated>), ScenarioError> {
     let default = GraphOptions::default();
     let mut unsimulated = Vec::new();
     let mut flag = |span: Span, what: &str, help: &str| {
@@ -251,8 +264,27 @@ fn machine_graphs(check: &Check<'_>, file: &VllmFile) -> Result<(GraphOptions, V
         let help = "a profile's costs are those of one device; `sim ladder` knows its graphs already";
         flag(written.span(), "tensor_parallel_size: tensor parallelism is", help);
     }
+    if let Some(written) = file.decode_context_parallel_size.as_ref().filter(|ranks| *ranks.get_ref() > 1) {
+        let help = "`sim ladder` knows its graphs already";
+        flag(written.span(), "decode_context_parallel_size: decode context parallelism is", help);
+    }
+    let machine = context.machine;
+    if let Some(Model { kind, span, .. }) = context.model.filter(|model| model.kind != ModelKind::DecoderOnly) {
+        let what = match kind {
+            ModelKind::Pooling => "model.task: requests of a pooling model are",
+            ModelKind::EncoderDecoder | ModelKind::DecoderOnly => "model.is_encoder_decoder: encoder steps are",
+        };
+        flag(span.clone(), what, "`sim ladder` knows its graphs already");
+    }
+    let model_kind = context.model.map(|model| model.kind).unwrap_or_default();
+    let architecture = context.model.and_then(|model| model.architecture.as_deref());
+    let support = attention::support(check, file, machine, drafts)?;
     let graphs = GraphOptions {
-        attention_support: attention_support(check, file)?.unwrap_or(default.attention_support),
+        attention_support: support.unwrap_or(default.attention_support),
+        model_kind,
+        kv_connector_needs_piecewise: kv_connector_needs_piecewise(check, file)?,
+        use_breakable_cudagraph: architecture.is_some_and(breakable::is_default_for),
+        mamba_cache_blocks: check.optional32(file.mamba_cache_blocks.as_ref(), 1, BLOCKS_MAX)?,
         piecewise_capture_available: file.piecewise_capture_available.unwrap_or(default.piecewise_capture_available),
         num_speculative_tokens: drafts,
         dynamic_sd_schedule,
@@ -263,7 +295,7 @@ fn machine_graphs(check: &Check<'_>, file: &VllmFile) -> Result<(GraphOptions, V
         tensor_parallel_size,
         data_parallel_size,
         deepep_high_throughput: file.deepep_high_throughput.unwrap_or(default.deepep_high_throughput),
-        data_center_blackwell: file.data_center_blackwell.unwrap_or(default.data_center_blackwell),
+        data_center_blackwell: attention::data_center_blackwell(check, file.data_center_blackwell.as_ref(), machine)?,
         ..default
     };
     Ok((graphs, unsimulated))
@@ -291,34 +323,19 @@ fn microbatches(check: &Check<'_>, file: &UbatchFile) -> Result<Ubatch, Scenario
     })
 }
 
-/// The support level given, or that of a backend for which there is only one (specification section 5).
-fn attention_support(check: &Check<'_>, file: &VllmFile) -> Result<Option<AttentionSupport>, ScenarioError> {
-    let level = file.attention_support.as_ref().map(|level| *level.get_ref());
-    let Some(backend) = &file.attention_backend else { return Ok(level) };
-    if level.is_some() {
-        let help = "keep one of the two";
-        return Err(check.reject(&backend.span(), "attention_support is given as well", help));
-    }
-    let refuse = |problem: String, help: &str| Err(check.reject(&backend.span(), problem, help));
-    match backend.get_ref().as_str() {
-        "TRITON_ATTN" | "FLEX_ATTENTION" => Ok(Some(AttentionSupport::Always)),
-        "FLASHMLA" | "FLASH_ATTN_MLA" | "TRITON_MLA" => Ok(Some(AttentionSupport::UniformBatch)),
-        "CUTLASS_MLA" => Ok(Some(AttentionSupport::UniformSingleTokenDecode)),
-        "CPU_ATTN" => Ok(Some(AttentionSupport::Never)),
-        "FLASH_ATTN" => refuse(
-            "FLASH_ATTN supports full graphs as far as its version does, which the device decides".to_owned(),
-            "write attention_support = \"ALWAYS\" for FlashAttention 3 and 4 (Hopper, Blackwell), \"UNIFORM_BATCH\" \
-             for FlashAttention 2 (older devices)",
-        ),
-        "FLASHINFER" => refuse(
-            "FLASHINFER decides by device, head geometry and KV type".to_owned(),
-            "write attention_support = \"UNIFORM_BATCH\" where its decode runs TRT-LLM, XQA or causal FA2 kernels, \
-             \"UNIFORM_SINGLE_TOKEN_DECODE\" elsewhere (the server's log says which)",
-        ),
-        other => refuse(
-            format!("the graph support of \"{other}\" is not known here"),
-            "write attention_support = \"NEVER\", \"UNIFORM_SINGLE_TOKEN_DECODE\", \"UNIFORM_BATCH\" or \"ALWAYS\" \
-             instead",
-        ),
+/// Whether the KV connector works layer by layer: said outright, or known of the connector.
+fn kv_connector_needs_piecewise(check: &Check<'_>, file: &VllmFile) -> Result<bool, ScenarioError> {
+    /// Connectors that move KV between steps unless their own options say otherwise.
+    const BETWEEN_STEPS: [&str; 3] = ["LMCacheConnectorV1", "NixlConnector", "OffloadingConnector"];
+    let Some(written) = &file.kv_connector else { return Ok(false) };
+    let name = check.title(written)?;
+    match file.kv_connector_use_layerwise {
+        Some(layerwise) => Ok(layerwise),
+        None if BETWEEN_STEPS.contains(&name.as_str()) => Ok(false),
+        None => {
+            let problem =
+                format!("whether {name} works layer by layer, and so rules out full graphs, is not known here");
+            Err(check.reject(&written.span(), problem, "write kv_connector_use_layerwise = true or false"))
+        }
     }
 }

@@ -144,17 +144,72 @@ fn what_is_left_out_takes_the_engines_defaults() {
                 [traffic.lengths.fixed]\nprompt = 2\noutput = 2\n";
     let scenario = parse(text).expect("accepted");
     let scheduler = &vllm(&scenario.server).scheduler;
-    // The token budget is never above what the sequences can fill: 256 of 4 tokens.
-    assert_eq!((scheduler.max_num_seqs, scheduler.max_num_batched_tokens), (256, 1024));
+    // The token budget is never above what the sequences can fill: 1024 of 4 tokens.
+    assert_eq!((scheduler.max_num_seqs, scheduler.max_num_batched_tokens), (1024, 4096));
     assert_eq!((vllm(&scenario.server).version, vllm(&scenario.server).runner), (Version::V0_33_0, None));
     assert!((vllm(&scenario.server).kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
     assert_eq!(scenario.candidates.len(), 1);
     assert_eq!(scenario.candidates[0].name, "engine default");
-    insta::assert_snapshot!(scenario.warnings.join("\n"), @r"
-    test.toml:3: server.vllm: vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to false to drop this warning)
-    test.toml:3: server.vllm: max_num_seqs is not given: 256 is used, vLLM's default on a device below 70 GiB and on the A100 (larger ones get 1024 sequences and at least 8192 tokens)
-    test.toml:3: server.vllm: max_num_batched_tokens is not given: 1024 is used, vLLM's default on a device below 70 GiB and on the A100 (larger ones get 1024 sequences and at least 8192 tokens)
-    ");
+    insta::assert_snapshot!(scenario.warnings.join("\n"), @"test.toml:3: server.vllm: vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to false to drop this warning)");
+}
+
+#[test]
+fn limits_left_out_are_the_engines_on_the_profiles_device() {
+    let text = |profile: &str, keys: &str| {
+        format!(
+            "schema = 1\nname = \"test\"\n[server.vllm]\nmax_model_len = 8192\nenable_prefix_caching = false\n{keys}\n\
+             [profile]\nbuiltin = \"{profile}\"\n[traffic]\nrequests = 3\n[traffic.arrivals.closed_loop]\n\
+             concurrency = 2\n[traffic.lengths.fixed]\nprompt = 2\noutput = 2\n"
+        )
+    };
+    let limits = |profile: &str, keys: &str| {
+        let scenario = parse(&text(profile, keys)).expect("accepted");
+        assert_eq!(scenario.warnings, [] as [String; 0]);
+        let scheduler = &vllm(&scenario.server).scheduler;
+        (scheduler.max_num_seqs, scheduler.max_num_batched_tokens)
+    };
+    assert_eq!(limits("h200-llama-3.1-8b", ""), (1024, 8192));
+    assert_eq!(limits("h200-llama-3.1-8b", "usage = \"offline\""), (1024, 16_384));
+    assert_eq!(limits("a100-llama-3-8b", ""), (256, 2048));
+    assert_eq!(limits("a100-llama-3-8b", "max_num_batched_tokens = 100"), (100, 100));
+    assert_eq!(limits("rtx4090-llama-3.1-8b", "performance_mode = \"throughput\""), (512, 4096));
+    assert_eq!(limits("rtx4090-llama-3.1-8b", "enable_chunked_prefill = false"), (256, 8192));
+    // Another profile brings its own device.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scenario.toml");
+    std::fs::write(&file, text("a100-llama-3-8b", "")).expect("written");
+    let profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+    let elsewhere = Scenario::load_on(&file, Some(&profile)).expect("accepted");
+    assert_eq!(vllm(&elsewhere.server).scheduler.max_num_seqs, 1024);
+}
+
+#[test]
+fn attention_backends_settle_the_level() {
+    let level = |keys: &str, tables: &str| {
+        let text = scenario(keys, tables);
+        parse(&text).map(|scenario| vllm(&scenario.server).graphs.clone()).map_err(|error| error.to_string())
+    };
+    let support = |keys: &str, tables: &str| level(keys, tables).map(|graphs| graphs.attention_support);
+    let hopper = "[machine]\ncompute_capability = \"9.0\"\n";
+    assert_eq!(support("attention_backend = \"FLASH_ATTN\"", hopper), Ok(AttentionSupport::Always));
+    let hybrid = "attention_backend = [\"FLASH_ATTN\", \"MAMBA2\"]";
+    assert_eq!(support(hybrid, hopper), Ok(AttentionSupport::UniformBatch));
+    let flashinfer = "attention_backend = \"FLASHINFER\"\ndecode_context_parallel_size = 2";
+    assert_eq!(support(flashinfer, ""), Ok(AttentionSupport::UniformSingleTokenDecode));
+    let blackwell = "[machine]\ncompute_capability = \"10.0\"\n";
+    assert!(level("", blackwell).is_ok_and(|graphs| graphs.data_center_blackwell));
+    assert!(level("data_center_blackwell = true", hopper).is_err());
+    let moe = "[model]\nname = \"m\"\narchitecture = \"DeepseekV32ForCausalLM\"\n";
+    assert!(level("", moe).is_ok_and(|graphs| graphs.use_breakable_cudagraph));
+    assert!(level("use_breakable_cudagraph = false", moe).is_ok_and(|graphs| !graphs.use_breakable_cudagraph));
+    assert!(
+        level("kv_connector = \"LMCacheConnectorV1\"", "").is_ok_and(|graphs| !graphs.kv_connector_needs_piecewise)
+    );
+    let layerwise = "kv_connector = \"LMCacheConnectorV1\"\nkv_connector_use_layerwise = true";
+    assert!(level(layerwise, "").is_ok_and(|graphs| graphs.kv_connector_needs_piecewise));
+    let pooling = "[model]\nname = \"m\"\ntask = \"pooling\"\n";
+    let embeddings = parse(&scenario("", pooling)).expect("accepted");
+    assert!(!vllm(&embeddings.server).scheduler.async_scheduling && embeddings.simulable().is_err());
 }
 
 #[test]

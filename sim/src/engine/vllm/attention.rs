@@ -2,6 +2,8 @@
 //!
 //! Backends of vLLM's registry go by its names; for those that are no member of it the names are given here.
 
+use std::str::FromStr;
+
 use super::options::AttentionSupport;
 
 /// Backends with one level, weakest first.
@@ -65,6 +67,17 @@ pub struct ComputeCapability {
     pub major: u32,
     /// The member of the family.
     pub minor: u32,
+}
+
+impl FromStr for ComputeCapability {
+    type Err = ();
+
+    /// Reads `9.0`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |digits: &str| digits.parse().ok().filter(|&number: &u32| number < 100).ok_or(());
+        let (major, minor) = text.split_once('.').ok_or(())?;
+        Ok(Self { major: number(major)?, minor: number(minor)? })
+    }
 }
 
 impl ComputeCapability {

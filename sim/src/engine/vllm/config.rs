@@ -130,3 +130,58 @@ fn check_release(options: &VllmOptions) -> Result<(), EngineError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::vllm::options::{KvOptions, OptimizationLevel, SchedulerOptions};
+
+    fn build(graphs: GraphOptions) -> Result<GraphConfig, EngineError> {
+        let (scheduler, kv) = (SchedulerOptions::default(), KvOptions::default());
+        GraphConfig::build(&VllmOptions { version: Version::V0_33_0, runner: None, scheduler, kv, graphs })
+    }
+
+    fn mode(graphs: GraphOptions) -> CudagraphMode {
+        build(graphs).expect("the engine starts").mode
+    }
+
+    #[test]
+    fn models_and_connectors_take_modes_away_before_the_ladder_is_made() {
+        let of = |model_kind, cudagraph_mode| GraphOptions { cudagraph_mode, model_kind, ..GraphOptions::default() };
+        assert_eq!(mode(of(ModelKind::Pooling, None)), CudagraphMode::Piecewise);
+        assert_eq!(mode(of(ModelKind::Pooling, Some(CudagraphMode::None))), CudagraphMode::None);
+        assert_eq!(mode(of(ModelKind::EncoderDecoder, None)), CudagraphMode::FullDecodeOnly);
+        assert_eq!(mode(of(ModelKind::EncoderDecoder, Some(CudagraphMode::Piecewise))), CudagraphMode::FullDecodeOnly);
+        let connector = GraphOptions { kv_connector_needs_piecewise: true, ..GraphOptions::default() };
+        assert_eq!(mode(connector.clone()), CudagraphMode::Piecewise);
+        // The connector comes last, also after what an encoder-decoder model leaves.
+        let both = GraphOptions { model_kind: ModelKind::EncoderDecoder, ..connector };
+        assert_eq!(mode(both), CudagraphMode::Piecewise);
+    }
+
+    #[test]
+    fn piecewise_graphs_need_something_that_makes_pieces() {
+        let uncompiled = GraphOptions {
+            model_kind: ModelKind::Pooling,
+            optimization_level: OptimizationLevel::O0,
+            cudagraph_mode: Some(CudagraphMode::Full),
+            ..GraphOptions::default()
+        };
+        let (mode, compilation) = (CudagraphMode::Piecewise, CompilationMode::None);
+        assert_eq!(build(uncompiled.clone()), Err(EngineError::PiecewiseUncompiled { mode, compilation }));
+        let breakable = GraphOptions { use_breakable_cudagraph: true, ..uncompiled };
+        assert_eq!(build(breakable).expect("broken while captured").mode, CudagraphMode::Piecewise);
+    }
+
+    #[test]
+    fn breakable_graphs_take_the_place_of_compilation() {
+        let breakable = GraphOptions {
+            use_breakable_cudagraph: true,
+            compilation_mode: Some(CompilationMode::VllmCompile),
+            ..GraphOptions::default()
+        };
+        let made = build(breakable).expect("the engine starts");
+        assert_eq!((made.compilation, made.mode), (CompilationMode::None, CudagraphMode::FullAndPiecewise));
+        assert_eq!((made.splitting.ops.len(), made.capture.ladder.sizes.len()), (0, 51));
+    }
+}

@@ -1,16 +1,25 @@
 //! Defaults that the engine takes from the device: most requests and most tokens of a step (specification section 2).
 
+use calibrate::profile::Profile;
 use kernels::units::Bytes;
 
 use super::options::{PerformanceMode, Version};
 
-/// The GPU that a server runs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The GPU that a server runs on; the default is one that the engine could not ask, which counts as small.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     /// As its driver names it.
     pub name: String,
     /// All of its memory.
     pub memory: Bytes,
+}
+
+impl Device {
+    /// The device that a profile's figures are about.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        Self { name: profile.identity.device.clone(), memory: profile.machine.memory.figures.total }
+    }
 }
 
 /// How the engine is started.
