@@ -55,6 +55,12 @@ impl BlockPool {
         Self { block_size, usable, free: usable, cache, found: Vec::new() }
     }
 
+    /// Tokens per block.
+    #[must_use]
+    pub fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
     /// Blocks that requests can hold, all together.
     #[must_use]
     pub fn usable(&self) -> u32 {
@@ -194,6 +200,21 @@ impl Held {
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.blocks
+    }
+}
+
+#[cfg(test)]
+impl Held {
+    /// Blocks that these requests hold, each counted once.
+    pub(crate) fn distinct_blocks<'a>(all: impl Iterator<Item = &'a Held>) -> u32 {
+        let mut registered = std::collections::BTreeSet::<u32>::new();
+        let mut others = 0;
+        for held in all {
+            let cached = held.cached.as_ref().map_or(&[][..], |head| &head.registered);
+            others += held.blocks - cached.len() as u32;
+            registered.extend(cached.iter().copied());
+        }
+        others + registered.len() as u32
     }
 }
 

@@ -1,21 +1,20 @@
 //! The scheduler as its callers see it: single rules on small loads, and laws over random ones.
 
-use std::collections::{HashMap, VecDeque};
-
-use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
-
 use super::*;
-use crate::engine::request::RequestId;
+use crate::engine::request::{RequestId, Segment, SharedPrefix};
 use crate::engine::step::{Chunk, Delivered, Preempted, StepOutcome, StepPlan};
-use crate::engine::vllm::memory::check_pool;
-use crate::engine::vllm::options::{GraphOptions, KvOptions, Runner, SchedulerOptions};
+use crate::engine::vllm::options::{Drafter, GraphOptions, KvOptions, Runner, SchedulerOptions, SpeculativeMethod};
 
 /// A pool that no test runs out of, unless it says so.
 const AMPLE: u32 = 10_000;
 
+/// Without the prefix cache, so that a preempted request starts from nothing.
+fn plain_options() -> SchedulerOptions {
+    SchedulerOptions { enable_prefix_caching: false, ..SchedulerOptions::default() }
+}
+
 fn sync_options() -> SchedulerOptions {
-    SchedulerOptions { async_scheduling: false, ..SchedulerOptions::default() }
+    SchedulerOptions { async_scheduling: false, ..plain_options() }
 }
 
 fn server(version: Version, scheduler: &SchedulerOptions) -> VllmOptions {
@@ -194,7 +193,7 @@ fn deferred_prefills_let_single_token_prompts_pass() {
 
 #[test]
 fn a_preempted_request_can_finish_on_output_that_was_in_flight() {
-    let options = SchedulerOptions { max_model_len: 8, block_size: 1, ..SchedulerOptions::default() };
+    let options = SchedulerOptions { max_model_len: 8, block_size: 1, ..plain_options() };
     let mut scheduler = scheduler(&options, 9, &[request(0, 3, 5), request(1, 3, 2)]);
     let first = next(&mut scheduler);
     let second = next(&mut scheduler);
@@ -210,7 +209,7 @@ fn a_preempted_request_can_finish_on_output_that_was_in_flight() {
 #[test]
 fn a_request_whose_stale_output_is_to_come_is_passed_over() {
     // Three steps in flight, as in a deeper pipeline.
-    let options = SchedulerOptions { max_model_len: 20, block_size: 1, ..SchedulerOptions::default() };
+    let options = SchedulerOptions { max_model_len: 20, block_size: 1, ..plain_options() };
     let mut scheduler = scheduler(&options, 21, &[request(0, 8, 12), request(1, 10, 9)]);
     let first = next(&mut scheduler);
     let second = next(&mut scheduler);
@@ -221,15 +220,6 @@ fn a_request_whose_stale_output_is_to_come_is_passed_over() {
     assert_eq!(pairs(&next(&mut scheduler)), [(0, 1), (2, 4)]);
     assert_eq!(scheduler.waiting(), 1, "it is back at the head of the queue");
     assert_eq!(output(&mut scheduler, &second).len(), 2, "its token is delivered all the same");
-}
-
-#[test]
-fn output_is_cut_at_max_model_len() {
-    for async_scheduling in [false, true] {
-        let options = SchedulerOptions { max_model_len: 10, async_scheduling, ..SchedulerOptions::default() };
-        let load = Load { options, num_gpu_blocks: AMPLE, requests: vec![(7, 99, 0), (9, 99, 0), (4, 0, 0)] };
-        assert_eq!(run(&load, Version::V0_33_0).expect("the laws hold"), [3, 1, 1]);
-    }
 }
 
 #[test]
@@ -288,197 +278,217 @@ fn slots_are_bounded_by_live_requests() {
     }
 }
 
-/// A random load: `(prompt, output, arrival)` per request, lengths in tokens, arrivals in iterations.
-#[derive(Clone, Debug)]
-struct Load {
-    options: SchedulerOptions,
-    num_gpu_blocks: u32,
-    requests: Vec<(u32, u32, u32)>,
+/// A server with `drafts` drafts per request.
+fn drafting_server(method: SpeculativeMethod, drafts: u32, options: &SchedulerOptions) -> VllmOptions {
+    let scheduler = SchedulerOptions { drafter: Drafter { method, ..Drafter::default() }, ..options.clone() };
+    let mut server = server(Version::V0_33_0, &scheduler);
+    server.graphs.num_speculative_tokens = drafts;
+    server
 }
 
-prop_compose! {
-    fn options()(
-        (max_model_len, block_size, max_num_seqs, max_num_batched_tokens) in (2u32..160, 1u32..20, 1u32..12, 1u32..128),
-        max_num_active_seqs in prop::option::of(1u32..8),
-        max_num_scheduled_tokens in prop::option::weighted(0.2, 1u32..64),
-        (enable_chunked_prefill, async_scheduling, scheduler_reserve_full_isl) in any::<(bool, bool, bool)>(),
-        long_prefill_token_threshold in prop_oneof![Just(0u32), 1u32..40],
-        long_prefill_token_threshold_adaptive in any::<bool>(),
-        prefill_schedule_interval in 1u32..6,
-        watermark in prop_oneof![Just(0.0), 0.0..0.4],
-    ) -> SchedulerOptions {
-        // Without chunks the engine starts only if the budget holds the longest prompt.
-        let shortest_budget = if enable_chunked_prefill { 1 } else { max_model_len };
-        SchedulerOptions {
-            max_num_seqs,
-            max_num_batched_tokens: max_num_batched_tokens.max(shortest_budget),
-            max_num_scheduled_tokens: max_num_scheduled_tokens.map(|tokens| tokens.max(shortest_budget)),
-            max_num_active_seqs,
-            max_model_len,
-            block_size,
-            enable_chunked_prefill,
-            async_scheduling,
-            long_prefill_token_threshold,
-            long_prefill_token_threshold_adaptive,
-            prefill_schedule_interval,
-            scheduler_reserve_full_isl,
-            watermark,
-            ..SchedulerOptions::default()
-        }
-    }
-}
-
-prop_compose! {
-    fn load()(options in options())(
-        // From a pool that one long request fills to one that holds three.
-        spare_blocks in 0..=2 * options.max_model_len.div_ceil(options.block_size),
-        requests in prop::collection::vec((1..options.max_model_len, 0u32..60, 0u32..80), 1..25),
-        options in Just(options),
-    ) -> Load {
-        let num_gpu_blocks = 1 + options.max_model_len.div_ceil(options.block_size) + spare_blocks;
-        Load { options, num_gpu_blocks, requests }
-    }
-}
-
-/// What the plans and outcomes say about each request, to be checked against the scheduler and its options.
-#[derive(Default)]
-struct Ledger {
-    computed: HashMap<RequestId, u32>,
-    delivered: HashMap<RequestId, u32>,
-    finished: usize,
-    added: usize,
-}
-
-impl Ledger {
-    fn check_plan(&mut self, scheduler: &Scheduler, plan: &StepPlan) -> Result<(), TestCaseError> {
-        for preempted in &plan.preempted {
-            self.computed.insert(preempted.id, 0);
-        }
-        let mut recount = StepPlan { preempted: plan.preempted.clone(), ..StepPlan::default() };
-        let mut scheduled = Vec::new();
-        for &entry in &plan.entries {
-            prop_assert!(entry.tokens > 0);
-            let computed = self.computed.entry(entry.id).or_default();
-            prop_assert_eq!(entry.context_tokens, *computed, "no token is skipped or computed twice");
-            *computed += entry.tokens;
-            scheduled.push(entry.id);
-            recount.push(entry, false);
-        }
-        recount.shape.prefilling = plan.shape.prefilling;
-        recount.close(scheduler.rules.drafting.uniform_query());
-        prop_assert_eq!(recount.shape, plan.shape);
-        prop_assert!(plan.shape.prefilling || plan.prefills.is_empty());
-        prop_assert!(plan.shape.tokens <= scheduler.token_budget());
-        scheduled.sort_unstable();
-        scheduled.dedup();
-        prop_assert_eq!(scheduled.len(), plan.entries.len(), "a request is scheduled once a step");
-        prop_assert!(scheduler.running.len() <= scheduler.rules.max_running);
-        self.check_totals(scheduler)
-    }
-
-    fn check_outcome(&mut self, scheduler: &Scheduler, outcome: &StepOutcome) -> Result<(), TestCaseError> {
-        for delivered in &outcome.delivered {
-            let count = self.delivered.entry(delivered.id).or_default();
-            prop_assert_eq!(delivered.first, *count == 0);
-            *count += delivered.tokens;
-            self.finished += usize::from(delivered.finished);
-        }
-        self.check_totals(scheduler)
-    }
-
-    /// Laws 1 and 5.
-    fn check_totals(&self, scheduler: &Scheduler) -> Result<(), TestCaseError> {
-        let live = || scheduler.running.iter().copied().chain(scheduler.waiting.slots());
-        prop_assert_eq!(self.finished + live().count(), self.added);
-        let mut slots: Vec<Slot> = live().collect();
-        slots.sort_unstable();
-        slots.dedup();
-        prop_assert_eq!(slots.len(), live().count(), "nobody is in two places");
-        for slot in live() {
-            let request = &scheduler.requests[slot];
-            prop_assert_eq!(request.held.blocks(), scheduler.pool.blocks_for(request.computed));
-        }
-        let held: u32 = live().map(|slot| scheduler.requests[slot].held.blocks()).sum();
-        prop_assert_eq!(held + scheduler.free_blocks(), scheduler.usable_blocks());
-        Ok(())
-    }
-}
-
-/// Runs a load to its end in the engine's loop, checking every call, and returns the tokens delivered per request.
-fn run(load: &Load, version: Version) -> Result<Vec<u32>, TestCaseError> {
-    prop_assert_eq!(check_pool(&load.options, load.num_gpu_blocks), Ok(()));
-    let mut scheduler = Scheduler::new(&server(version, &load.options), load.num_gpu_blocks);
-    let mut ledger = Ledger::default();
-    let mut pending: Vec<usize> = (0..load.requests.len()).collect();
-    let mut in_flight: VecDeque<StepPlan> = VecDeque::new();
+/// Applies a step of which every entry gets `accepted` drafts.
+fn output_accepting(scheduler: &mut Scheduler, plan: &StepPlan, accepted: u32) -> StepOutcome {
     let mut outcome = StepOutcome::default();
-    for iteration in 0..200_000 {
-        pending.retain(|&index| {
-            let (prompt, output, arrival) = load.requests[index];
-            if arrival <= iteration {
-                scheduler.add(&request(index as u32, prompt, output));
-                ledger.added += 1;
-            }
-            arrival > iteration
-        });
-        if scheduler.has_work() {
-            let plan = next(&mut scheduler);
-            ledger.check_plan(&scheduler, &plan)?;
-            let tokens = plan.shape.tokens;
-            in_flight.push_back(plan);
-            if (in_flight.len() as u32) < scheduler.depth() && (tokens > 0 || scheduler.has_work()) {
-                continue;
-            }
-        }
-        if let Some(plan) = in_flight.pop_front() {
-            scheduler.apply(&plan, &mut |_| 0, &mut outcome);
-            ledger.check_outcome(&scheduler, &outcome)?;
-        } else if pending.is_empty() {
-            prop_assert_eq!(ledger.finished, load.requests.len());
-            prop_assert_eq!(scheduler.free_blocks(), scheduler.usable_blocks());
-            let delivered = |index: usize| ledger.delivered.get(&RequestId(index as u32)).copied().unwrap_or(0);
-            return Ok((0..load.requests.len()).map(delivered).collect());
-        }
-    }
-    Err(TestCaseError::fail("the load does not end"))
+    scheduler.apply(plan, &mut |_| accepted, &mut outcome);
+    outcome
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+#[test]
+fn accepted_drafts_are_delivered_and_rejected_ones_computed_again() {
+    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 3, &sync_options()), AMPLE);
+    scheduler.add(&request(0, 4, 6));
+    let plan = next(&mut scheduler);
+    assert_eq!((pairs(&plan), plan.drafts), (vec![(0, 4)], 0));
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((plan.entries[0].tokens, plan.entries[0].drafts, plan.entries[0].context_tokens), (4, 3, 4));
+    assert_eq!((plan.shape.uniform_v1, plan.shape.uniform_v2), (true, Some(4)));
+    assert_eq!((plan.decode_requests, plan.decode_context_tokens, plan.sampled, plan.drafts), (1, 8, 1, 3));
+    let outcome = output_accepting(&mut scheduler, &plan, 1);
+    assert_eq!((outcome.delivered[0].tokens, outcome.verified[0].accepted), (2, 1));
+    let plan = next(&mut scheduler);
+    assert_eq!(plan.entries[0].context_tokens, 6, "two of the three drafts are gone");
+    let outcome = output_accepting(&mut scheduler, &plan, 99);
+    assert_eq!(outcome.verified[0].accepted, 3, "no more than there were");
+    assert!(outcome.delivered[0].finished);
+    assert_eq!(outcome.delivered[0].tokens, 3, "the fourth is beyond the end");
+}
 
-    #[test]
-    fn every_request_gets_its_tokens_once_in_either_stepping(
-        load in load(),
-        version in prop_oneof![Just(Version::V0_31_0), Just(Version::V0_33_0)],
-    ) {
-        let model_len = load.options.max_model_len;
-        let asked: Vec<u32> =
-            load.requests.iter().map(|&(prompt, output, _)| output.max(1).min(model_len - prompt)).collect();
-        prop_assert_eq!(run(&load, version)?, asked.clone());
-        let mut other = load;
-        other.options.async_scheduling = !other.options.async_scheduling;
-        prop_assert_eq!(run(&other, version)?, asked);
+#[test]
+fn a_finished_request_can_be_in_one_more_step() {
+    let options = plain_options();
+    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 3, &options), AMPLE);
+    scheduler.add(&request(0, 4, 5));
+    let first = next(&mut scheduler);
+    let second = next(&mut scheduler);
+    output(&mut scheduler, &first);
+    let third = next(&mut scheduler);
+    assert!(output_accepting(&mut scheduler, &second, 3).delivered[0].finished);
+    assert_eq!(pairs(&third), [(0, 4)]);
+    // Its slot is free, and somebody else may be there when the step comes back.
+    assert_eq!(scheduler.add(&request(1, 4, 5)), Slot(0));
+    let outcome = output_accepting(&mut scheduler, &third, 3);
+    assert_eq!((outcome.late, outcome.delivered.len(), outcome.verified.len()), (vec![RequestId(0)], 0, 1));
+    assert_eq!(scheduler.waiting(), 1);
+}
+
+#[test]
+fn one_token_prompts_join_verifying_requests_with_placeholder_drafts() {
+    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 2, &sync_options()), AMPLE);
+    scheduler.add(&request(0, 4, 9));
+    let plan = next(&mut scheduler);
+    output(&mut scheduler, &plan);
+    scheduler.add(&request(1, 1, 9));
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 3), (1, 3)]);
+    assert!(plan.shape.uniform_v1 && plan.shape.uniform_v2.is_none());
+    let mut asked = Vec::new();
+    let mut outcome = StepOutcome::default();
+    scheduler.apply(
+        &plan,
+        &mut |entry| {
+            asked.push(entry.id);
+            2
+        },
+        &mut outcome,
+    );
+    assert_eq!((asked, outcome.delivered[1].tokens), (vec![RequestId(0)], 1));
+    assert_eq!(next(&mut scheduler).entries[1].context_tokens, 1);
+}
+
+#[test]
+fn a_draft_model_pays_for_its_slots_and_looks_ahead() {
+    let options = SchedulerOptions { max_num_batched_tokens: 8, block_size: 4, ..sync_options() };
+    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::DraftModel, 2, &options), AMPLE);
+    scheduler.add(&request(0, 3, 9));
+    scheduler.add(&request(1, 9, 9));
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 3), (1, 3)], "a slot for each of them");
+    assert_eq!(scheduler.usable_blocks() - scheduler.free_blocks(), 4, "blocks for two tokens more");
+}
+
+#[test]
+fn a_schedule_of_drafts_follows_the_batch_of_the_step_before() {
+    for async_scheduling in [false, true] {
+        let options = SchedulerOptions { async_scheduling, ..plain_options() };
+        let mut server = drafting_server(SpeculativeMethod::Ngram, 4, &options);
+        server.graphs.dynamic_sd_schedule = Some(vec![(1, 1, 4), (2, 2, 1), (3, 256, 0)]);
+        let mut scheduler = Scheduler::new(&server, AMPLE);
+        let mut drafts = Vec::new();
+        for id in 0..3 {
+            scheduler.add(&request(id, 4, 30));
+            let plan = next(&mut scheduler);
+            drafts.push(plan.drafts);
+            output_accepting(&mut scheduler, &plan, 0);
+        }
+        let plan = next(&mut scheduler);
+        drafts.push(plan.drafts);
+        assert_eq!(drafts, [0, 4, 2, 0], "asynchronous: {async_scheduling}");
     }
 }
 
 #[test]
-fn random_loads_do_preempt() {
-    // The laws above would be worth little if the pools they draw were never short.
-    use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let preempting = (0..100)
-        .filter(|_| {
-            let load = load().new_tree(&mut runner).expect("a load").current();
-            let mut scheduler = Scheduler::new(&server(Version::V0_33_0, &load.options), load.num_gpu_blocks);
-            for (index, &(prompt, output, _)) in load.requests.iter().enumerate() {
-                scheduler.add(&request(index as u32, prompt, output));
-            }
-            while scheduler.has_work() {
-                let plan = next(&mut scheduler);
-                output(&mut scheduler, &plan);
-            }
-            scheduler.preemptions() > 0
-        })
-        .count();
-    assert!(preempting >= 20, "{preempting} of 100 loads preempt");
+fn the_most_urgent_request_is_served_and_the_least_urgent_pays() {
+    let options = SchedulerOptions {
+        max_model_len: 8,
+        block_size: 1,
+        max_num_seqs: 2,
+        policy: SchedulingPolicy::Priority,
+        ..sync_options()
+    };
+    let with_priority = |id, priority| NewRequest { priority, ..request(id, 3, 4) };
+    let requests = [with_priority(0, 5), with_priority(1, 1), with_priority(2, 1)];
+    let mut scheduler = scheduler(&options, 9, &requests);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(1, 3), (2, 3)]);
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(1, 1), (2, 1)]);
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((pairs(&plan), plan.preempted.len()), (vec![(1, 1)], 1), "of equals the later one");
 }
+
+#[test]
+fn a_victim_that_was_scheduled_already_gives_its_tokens_back() {
+    for version in [Version::V0_31_0, Version::V0_33_0] {
+        let options =
+            SchedulerOptions { max_model_len: 9, block_size: 1, policy: SchedulingPolicy::Priority, ..sync_options() };
+        let mut scheduler = Scheduler::new(&server(version, &options), 11);
+        scheduler.add(&NewRequest { priority: 2, ..request(0, 3, 4) });
+        let plan = next(&mut scheduler);
+        output(&mut scheduler, &plan);
+        scheduler.add(&NewRequest { priority: 1, ..request(1, 5, 4) });
+        let plan = next(&mut scheduler);
+        assert_eq!(pairs(&plan), [(0, 1), (1, 5)]);
+        output(&mut scheduler, &plan);
+        let plan = next(&mut scheduler);
+        assert_eq!((pairs(&plan), plan.shape.tokens, plan.preempted[0].id), (vec![(1, 1)], 1, RequestId(0)));
+        output(&mut scheduler, &plan);
+        assert_eq!(scheduler.requests[Slot(0)].in_flight, 0);
+    }
+}
+
+#[test]
+fn a_request_preempted_for_want_of_its_own_blocks_stops_0_31_0_only() {
+    let options =
+        SchedulerOptions { max_model_len: 8, block_size: 4, policy: SchedulingPolicy::Priority, ..sync_options() };
+    for (version, scheduled) in [(Version::V0_31_0, vec![]), (Version::V0_33_0, vec![(1, 1)])] {
+        let mut scheduler = Scheduler::new(&server(version, &options), 3);
+        for (id, prompt, priority) in [(0, 3, 2), (1, 2, 1)] {
+            scheduler.add(&NewRequest { priority, ..request(id, prompt, 4) });
+            let plan = next(&mut scheduler);
+            output(&mut scheduler, &plan);
+        }
+        // The first request lacks a block for its next token, the second one does not.
+        let plan = next(&mut scheduler);
+        assert_eq!((pairs(&plan), plan.preempted[0].id), (scheduled, RequestId(0)), "{version}");
+    }
+}
+
+/// A request whose first `shared_tokens` prompt tokens are those of all others of the same content.
+fn sharing(id: u32, prompt: u32, output: u32, content: u64, shared_tokens: u32) -> NewRequest {
+    let shared = SharedPrefix::new(&[Segment { content, end_tokens: shared_tokens }]);
+    NewRequest { shared, ..request(id, prompt, output) }
+}
+
+#[test]
+fn a_shared_head_is_computed_once() {
+    let options = SchedulerOptions { block_size: 4, enable_prefix_caching: true, ..sync_options() };
+    let mut scheduler = scheduler(&options, AMPLE, &[sharing(0, 20, 2, 7, 18), sharing(1, 20, 2, 7, 18)]);
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan), [(0, 20), (1, 4)], "in the same step already");
+    assert_eq!(plan.prefills[1], Chunk { tokens: 4, context: 16 });
+    assert_eq!(scheduler.usable_blocks() - scheduler.free_blocks(), 6);
+}
+
+#[test]
+fn a_preempted_request_finds_its_own_blocks_again() {
+    let options = SchedulerOptions { max_model_len: 8, block_size: 1, enable_prefix_caching: true, ..sync_options() };
+    let mut scheduler = scheduler(&options, 9, &[request(0, 3, 3), request(1, 3, 3)]);
+    let steps = walk(&mut scheduler);
+    // Of the second request's four blocks the first one's last token took the last.
+    assert_eq!(steps, [vec![(0, 3), (1, 3)], vec![(0, 1), (1, 1)], vec![(0, 1)], vec![(1, 2)]]);
+    assert_eq!((scheduler.preemptions(), scheduler.free_blocks()), (1, 8));
+}
+
+#[test]
+fn adapters_of_the_step_are_counted_and_limited() {
+    let mut server = server(Version::V0_33_0, &sync_options());
+    server.graphs.max_loras = Some(2);
+    let mut scheduler = Scheduler::new(&server, AMPLE);
+    for (id, adapter) in [(0, Some(4)), (1, None), (2, Some(4)), (3, Some(9)), (4, Some(1)), (5, Some(9))] {
+        scheduler.add(&NewRequest { adapter: adapter.map(Adapter), ..request(id, 4, 2) });
+    }
+    let plan = next(&mut scheduler);
+    assert_eq!(pairs(&plan).iter().map(|pair| pair.0).collect::<Vec<_>>(), [0, 1, 2, 3, 5], "the fifth waits");
+    assert_eq!((plan.shape.active_loras, scheduler.waiting()), (2, 1));
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((plan.entries.len(), plan.shape.active_loras), (5, 2));
+    output(&mut scheduler, &plan);
+    let plan = next(&mut scheduler);
+    assert_eq!((pairs(&plan), plan.shape.active_loras), (vec![(4, 4)], 1));
+}
+
+mod laws;
