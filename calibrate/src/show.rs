@@ -137,11 +137,20 @@ fn engine_figures(profile: &Profile, table: &str) -> Vec<String> {
         }
         "engine.startup" => {
             let startup = &engine.startup.figures;
-            let (cold, warm) = (startup.compile_cold_s, startup.compile_warm_s);
-            vec![format!(
-                "compile {cold} s cold, {warm} s warm; warm-up {} s; other {} s",
-                startup.warmup_s, startup.other_s
-            )]
+            vec![
+                format!(
+                    "compile: trace {} s, then {} s cold or {} s warm for each range or size",
+                    startup.trace_s, startup.compile_cold_s, startup.compile_warm_s
+                ),
+                format!(
+                    "memory profiling {} s and {} s a sampled graph; warm-up of kernels {} s, of the sampler {} s; other {} s",
+                    startup.memory_profiling_s,
+                    startup.graph_sample_s,
+                    startup.kernel_warm_up_s,
+                    startup.sampler_warm_up_s,
+                    startup.other_s
+                ),
+            ]
         }
         _ => Vec::new(),
     }

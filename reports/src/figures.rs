@@ -152,10 +152,16 @@ figures! {
         descriptors_captured, "descriptors captured", "descriptors", Plain, Lower;
         cuda_graphs, "CUDA graphs", "graphs", Plain, Lower;
         graph_memory_bytes, "graph memory, GiB", "bytes", Gib, Lower;
+        graph_estimate_bytes, "  as the engine estimates it, GiB", "bytes", Gib, Neither;
+        kv_blocks.in_force, "KV pool, blocks", "blocks", Plain, Higher;
+        kv_blocks.without_graphs, "  without graphs", "blocks", Plain, Neither;
+        kv_blocks.less_estimate, "  less the engine's estimate", "blocks", Plain, Higher;
+        kv_blocks.less_actual, "  less the graph memory above", "blocks", Plain, Higher;
         kv_tokens, "KV pool, tokens", "tokens", Plain, Higher;
         kv_tokens_lost, "KV lost to graphs, tokens", "tokens", Plain, Lower;
         peak_kv_usage, "KV in use at the peak, %", "share of blocks", Percent, Lower;
         startup_s, "start-up, s", "s", Plain, Lower;
+        startup.memory_profiling_s, "  memory profiling, s", "s", Plain, Lower;
         startup.compile_s, "  compile, s", "s", Plain, Lower;
         startup.warm_up_s, "  warm-up, s", "s", Plain, Lower;
         startup.capture_s, "  capture, s", "s", Plain, Lower;

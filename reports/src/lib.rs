@@ -49,8 +49,8 @@ pub use price::{PriceCandidate, PriceReport, PriceRung, Saving, StepTimes};
 pub use profile::{GroupReport, ProfileReport};
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{
-    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, RunReport, RungReport, ScenarioReport,
-    SloAttainment, SloReport, Startup,
+    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, KvBlocks, RunReport, RungReport,
+    ScenarioReport, SloAttainment, SloReport, Startup,
 };
 pub use seeds::SeedsError;
 pub use steps::{STEP_SCHEMA, StepHeader, StepLine, StepLog, StepRecord};

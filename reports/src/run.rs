@@ -146,13 +146,18 @@ pub struct CandidateReport {
     pub cuda_graphs: Figure,
     /// Device memory of the graphs as the model predicts it, bytes.
     pub graph_memory_bytes: Figure,
+    /// Device memory of the graphs as the engine itself estimates it before it captures them, bytes; null where it makes
+    /// no estimate.
+    pub graph_estimate_bytes: Figure,
     /// Tokens that the KV pool holds, tokens.
     pub kv_tokens: Figure,
     /// KV tokens that fit without graphs and do not fit with these, tokens; null where the pool size is given.
     pub kv_tokens_lost: Figure,
+    /// Blocks of the KV pool, the null block included.
+    pub kv_blocks: KvBlocks,
     /// Most of the KV pool in use at any step, share of blocks.
     pub peak_kv_usage: Figure,
-    /// Start-up time: compile, warm-up and captures, s.
+    /// Start-up time: memory profiling, compile, warm-up and captures, s.
     pub startup_s: Figure,
     /// The parts of `startup_s`.
     pub startup: Startup,
@@ -223,12 +228,27 @@ pub struct RungReport {
     pub saved_ms: Figure,
 }
 
+/// Blocks of the KV pool by what graphs take out of it; null where the pool's size is given, so that they take nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KvBlocks {
+    /// The pool that the engine allocates, blocks.
+    pub in_force: Figure,
+    /// The pool if graphs took nothing, blocks.
+    pub without_graphs: Figure,
+    /// The pool if graphs took `graph_estimate_bytes`, blocks.
+    pub less_estimate: Figure,
+    /// The pool if graphs took `graph_memory_bytes`, blocks.
+    pub less_actual: Figure,
+}
+
 /// The parts of the start-up time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Startup {
-    /// Compiling the model, s.
+    /// Memory profiling, sampled graphs included, s.
+    pub memory_profiling_s: Figure,
+    /// Compiling the model, or loading it from the compile cache, s.
     pub compile_s: Figure,
-    /// Warm-up runs before and between captures, s.
+    /// Warming up kernels and sampler; the warm-up run before each capture counts as part of the capture, s.
     pub warm_up_s: Figure,
     /// Capturing the descriptors, s.
     pub capture_s: Figure,

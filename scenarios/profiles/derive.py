@@ -396,8 +396,15 @@ def planning_engine(layers=32):
             declared("300 to 2,500 us per step, 1 to 15 us per request, 5 to 150 us of bookkeeping"),
         ),
         startup=(
-            dict(compile_cold_s=40, compile_warm_s=8, warmup_s=4, other_s=20),
-            declared("compile 20 to 120 s cold, 3 to 20 s warm; warm-up 1 to 10 s; process and weights 5 to 120 s"),
+            dict(trace_s=5, compile_cold_s=16, compile_warm_s=4.2, memory_profiling_s=3, graph_sample_s=0.07,
+                 kernel_warm_up_s=1, sampler_warm_up_s=0.5, other_s=20),
+            declared("trace 3 to 21 s; compile 2 to 100 s cold, 2 to 12 s warm, for each range or size; memory profiling"
+                     " 1 to 10 s and 0.05 to 0.3 s a sampled graph; kernel warm-up 0 to 30 s, sampler 0 to 2 s; process and"
+                     " weights 5 to 120 s",
+                     source="planning figure from start-up logs of 8B models: vllm#11005 (trace 4.6 s, compile 14.8 s,"
+                            " profiling and warm-ups 4 to 5 s together), vllm#16848 (warm: trace 5.0 s, load 4.2 s),"
+                            " vllm#20264 (trace 7.5 s), LMCache#1740 (trace 7.0 s, compile 16.9 s); the split of the"
+                            " warm-ups is assumed; replace it by your own start-up log"),
         ),
     )
 
@@ -634,7 +641,8 @@ def textbook(name, slope_us):
                      source=TEXTBOOK)),
         host=(dict(step_overhead_us=0, per_request_us=0, padding_bookkeeping_us=150), exact),
         activation=(dict(base_bytes=0, bytes_per_row=0), unstated),
-        startup=(dict(compile_cold_s=0, compile_warm_s=0, warmup_s=0, other_s=0), unstated),
+        startup=(dict(trace_s=0, compile_cold_s=0, compile_warm_s=0, memory_profiling_s=0, graph_sample_s=0,
+                      kernel_warm_up_s=0, sampler_warm_up_s=0, other_s=0), unstated),
     )
 
 

@@ -6,6 +6,7 @@
 
 mod costs;
 mod dispatch;
+mod graph_memory;
 mod house;
 mod kv;
 mod ledger;

@@ -81,7 +81,9 @@ impl<'a> Count<'a> {
             report.number("host_ms_per_step"),
         )?;
         close(
-            report.total(&["startup.compile_s", "startup.warm_up_s", "startup.capture_s"].map(String::from)),
+            report.total(
+                &["memory_profiling_s", "compile_s", "warm_up_s", "capture_s"].map(|part| format!("startup.{part}")),
+            ),
             report.number("startup_s"),
         )?;
         report.is("descriptors_captured", setup.graphs.capture_order().len() as u64)

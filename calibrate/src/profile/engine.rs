@@ -79,12 +79,20 @@ pub struct Activation {
 /// Seconds of starting the engine, captures apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Startup {
-    /// Compilation with an empty compile cache.
+    /// Tracing the model's Python code for compilation, whatever the compile cache holds.
+    pub trace_s: f64,
+    /// Compiling the model for one range of sizes or one size, the compile cache empty.
     pub compile_cold_s: f64,
-    /// Compilation served from the compile cache.
+    /// The same, loaded from the compile cache.
     pub compile_warm_s: f64,
-    /// Warm-up and memory profiling runs.
-    pub warmup_s: f64,
+    /// The memory profiling run of the largest step, compilation and sampled graphs apart.
+    pub memory_profiling_s: f64,
+    /// Capturing one graph only to see how much memory it takes.
+    pub graph_sample_s: f64,
+    /// Tuning and warming up kernels before the captures.
+    pub kernel_warm_up_s: f64,
+    /// The last run, which makes the sampler allocate its buffers.
+    pub sampler_warm_up_s: f64,
     /// Everything else: process start, weight loading.
     pub other_s: f64,
 }

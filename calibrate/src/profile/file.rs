@@ -138,7 +138,16 @@ group_file!(DispatchFile {
 });
 group_file!(HostFile { step_overhead_us: Number, per_request_us: Number, padding_bookkeeping_us: Number });
 group_file!(ActivationFile { base_bytes: Count, bytes_per_row: Count });
-group_file!(StartupFile { compile_cold_s: Number, compile_warm_s: Number, warmup_s: Number, other_s: Number });
+group_file!(StartupFile {
+    trace_s: Number,
+    compile_cold_s: Number,
+    compile_warm_s: Number,
+    memory_profiling_s: Number,
+    graph_sample_s: Number,
+    kernel_warm_up_s: Number,
+    sampler_warm_up_s: Number,
+    other_s: Number,
+});
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

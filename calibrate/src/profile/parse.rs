@@ -490,11 +490,16 @@ impl Origin<'_> {
             base: bytes("activation.base_bytes", &file.activation.base_bytes)?,
             per_row: bytes("activation.bytes_per_row", &file.activation.bytes_per_row)?,
         };
+        let seconds = |key: &str, value: &Number| number(&format!("startup.{key}"), value, SECONDS);
         let startup = Startup {
-            compile_cold_s: number("startup.compile_cold_s", &file.startup.compile_cold_s, SECONDS)?,
-            compile_warm_s: number("startup.compile_warm_s", &file.startup.compile_warm_s, SECONDS)?,
-            warmup_s: number("startup.warmup_s", &file.startup.warmup_s, SECONDS)?,
-            other_s: number("startup.other_s", &file.startup.other_s, SECONDS)?,
+            trace_s: seconds("trace_s", &file.startup.trace_s)?,
+            compile_cold_s: seconds("compile_cold_s", &file.startup.compile_cold_s)?,
+            compile_warm_s: seconds("compile_warm_s", &file.startup.compile_warm_s)?,
+            memory_profiling_s: seconds("memory_profiling_s", &file.startup.memory_profiling_s)?,
+            graph_sample_s: seconds("graph_sample_s", &file.startup.graph_sample_s)?,
+            kernel_warm_up_s: seconds("kernel_warm_up_s", &file.startup.kernel_warm_up_s)?,
+            sampler_warm_up_s: seconds("sampler_warm_up_s", &file.startup.sampler_warm_up_s)?,
+            other_s: seconds("other_s", &file.startup.other_s)?,
         };
         Ok(Engine {
             attention: self.attention("engine.attention", file.attention.as_ref())?,

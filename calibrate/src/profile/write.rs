@@ -227,9 +227,13 @@ impl Text {
             text.value("bytes_per_row", activation.per_row.0);
         });
         self.group("engine.startup", &engine.startup, |text, startup| {
+            text.value("trace_s", startup.trace_s);
             text.value("compile_cold_s", startup.compile_cold_s);
             text.value("compile_warm_s", startup.compile_warm_s);
-            text.value("warmup_s", startup.warmup_s);
+            text.value("memory_profiling_s", startup.memory_profiling_s);
+            text.value("graph_sample_s", startup.graph_sample_s);
+            text.value("kernel_warm_up_s", startup.kernel_warm_up_s);
+            text.value("sampler_warm_up_s", startup.sampler_warm_up_s);
             text.value("other_s", startup.other_s);
         });
     }

@@ -106,7 +106,7 @@ fn filled(name: &str, scale: f64) -> CandidateReport {
         *(spec.get_mut)(&mut candidate) = match (spec.unit, spec.scale) {
             (_, Scale::Percent) => Figure::from(scale * (index + 1) as f64 / 200.0),
             ("bytes", _) => Figure::from((scale * 1e9) as u64 + index as u64),
-            ("steps" | "requests" | "tokens" | "preemptions" | "descriptors" | "graphs", _) => {
+            ("steps" | "requests" | "tokens" | "blocks" | "preemptions" | "descriptors" | "graphs", _) => {
                 Figure::from((scale * 1_000.0) as u64 + index as u64)
             }
             _ => Figure::from(scale * (index as f64 + 0.25)),

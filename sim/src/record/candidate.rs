@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use reports::{
-    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, Figure, RungReport, SloAttainment, Startup,
+    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, Figure, KvBlocks, RungReport, SloAttainment,
+    Startup,
 };
 
 use super::step::{artifact, descriptor, mode};
 use crate::cost::memory::KvOrigin;
+use crate::cost::startup::StartupPart;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
 use crate::metrics::rungs::RungTally;
 use crate::metrics::{Latency, RungStats, Spread, StepTotals, Summary};
@@ -166,14 +168,22 @@ fn set_price(report: &mut CandidateReport, setup: &Setup) {
     report.descriptors_captured = setup.graphs.capture_order().len().into();
     report.cuda_graphs = setup.cuda_graphs().into();
     report.graph_memory_bytes = setup.graph_memory.total().0.into();
+    report.graph_estimate_bytes = setup.graph_reserve.estimate.map(|bytes| bytes.0).into();
+    report.kv_blocks = KvBlocks {
+        in_force: setup.kv_pool.num_gpu_blocks.into(),
+        without_graphs: setup.kv_blocks.without_graphs.into(),
+        less_estimate: setup.kv_blocks.less_estimate.into(),
+        less_actual: setup.kv_blocks.less_actual.into(),
+    };
     report.kv_tokens = setup.kv_pool.tokens().into();
     let follows_graphs = matches!(setup.kv_pool.origin, KvOrigin::Rest { .. });
     report.kv_tokens_lost = follows_graphs.then_some(setup.kv_tokens_lost).into();
     report.startup_s = setup.startup.total_s().into();
     report.startup = Startup {
-        compile_s: setup.startup.compile_s.into(),
-        warm_up_s: setup.startup.warmup_s.into(),
-        capture_s: setup.startup.capture_s.into(),
+        memory_profiling_s: setup.startup.part_s(StartupPart::MemoryProfiling).into(),
+        compile_s: setup.startup.part_s(StartupPart::Compilation).into(),
+        warm_up_s: setup.startup.part_s(StartupPart::WarmUp).into(),
+        capture_s: setup.startup.part_s(StartupPart::Capture).into(),
     };
 }
 

@@ -10,7 +10,8 @@ use super::Command;
 use crate::engine::vllm::attention::FlashInferDecode;
 use crate::engine::vllm::device_defaults::Usage;
 use crate::engine::vllm::options::{
-    AttentionSupport, CompilationMode, CudagraphMode, PerformanceMode, Runner, Version,
+    AttentionSupport, CaptureOrder, CompilationMode, CompileCache, CudagraphMode, GraphPool, PerformanceMode, Runner,
+    Version,
 };
 use crate::traffic::{BadRows, Unsorted};
 
@@ -195,6 +196,7 @@ forms_with_graph_options! {
         specialize_active_lora: bool,
         cudagraph_specialize_lora: bool,
         enable_sp: Spanned<bool>,
+        compile_cache: CompileCache,
     }
     server {
         version: Version,
@@ -217,6 +219,7 @@ forms_with_graph_options! {
         num_gpu_blocks_override: Whole,
         gpu_memory_utilization: Real,
         kv_cache_memory_bytes: Size,
+        memory_profiler_estimate_cudagraphs: bool,
         attention_support: Spanned<AttentionSupport>,
         attention_backend: Spanned<Value>,
         flash_attn_version: Whole,
@@ -242,7 +245,15 @@ forms_with_graph_options! {
     }
     candidate {
         name: Spanned<String>,
+        what_if: Option<WhatIfFile>,
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { capture_order = \"ascending\" }")]
+pub(super) struct WhatIfFile {
+    pub(super) capture_order: Option<CaptureOrder>,
+    pub(super) graph_pool: Option<GraphPool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]

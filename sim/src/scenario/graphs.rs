@@ -6,7 +6,9 @@ use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
 use super::{Candidate, ScenarioError, Span};
 use crate::engine::options::EngineOptions;
-use crate::engine::vllm::options::{CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions};
+use crate::engine::vllm::options::{
+    CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions, WhatIf,
+};
 use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX};
 
 /// Lays the options of one table over `graphs`.
@@ -55,6 +57,7 @@ pub(super) fn overlay(
     set(&mut graphs.specialize_active_lora, file.specialize_active_lora);
     set(&mut graphs.cudagraph_specialize_lora, file.cudagraph_specialize_lora);
     graphs.performance_mode = file.performance_mode.unwrap_or(graphs.performance_mode);
+    graphs.compile_cache = file.compile_cache.unwrap_or(graphs.compile_cache);
     Ok(graphs)
 }
 
@@ -133,7 +136,13 @@ pub(super) fn candidates(
         }
         let options = file.take_graphs();
         let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
-        let graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
+        let mut graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
+        if let Some(what_if) = &file.what_if {
+            graphs.what_if = WhatIf {
+                capture_order: what_if.capture_order.unwrap_or_default(),
+                graph_pool: what_if.graph_pool.unwrap_or_default(),
+            };
+        }
         let options = EngineOptions::Vllm(VllmOptions { graphs, ..server.clone() });
         candidates.push(Candidate { name, options, span });
     }

@@ -225,6 +225,9 @@ fn kv(check: &Check<'_>, file: &VllmFile, scheduler: &SchedulerOptions) -> Resul
         num_gpu_blocks_override,
         gpu_memory_utilization: gpu_memory_utilization.unwrap_or(default.gpu_memory_utilization),
         kv_cache_memory_bytes: check.optional_size(file.kv_cache_memory_bytes.as_ref())?,
+        memory_profiler_estimate_cudagraphs: file
+            .memory_profiler_estimate_cudagraphs
+            .unwrap_or(default.memory_profiler_estimate_cudagraphs),
     })
 }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::*;
 use crate::engine::options::EngineOptions;
-use crate::engine::vllm::options::{AttentionSupport, CudagraphMode, Runner, Version, VllmOptions};
+use crate::engine::vllm::options::{
+    AttentionSupport, CaptureOrder, CompileCache, CudagraphMode, GraphPool, Runner, Version, VllmOptions, WhatIf,
+};
 use crate::time::SimTime;
 use crate::traffic::{
     Acceptance, Adapters, Arrivals, Clip, Labels, Lengths, PrefixGroup, PrefixGroups, PrefixLevel, Priorities, Request,
@@ -224,6 +226,22 @@ fn surprising_ladders_are_accepted_with_a_warning() {
     test.toml:21: candidate.cudagraph_capture_sizes: 8 is there twice; the engine drops repeats
     ");
     assert_eq!(warnings("[1, 9000, 10000]"), "", "the graphs made from it warn of these, for each candidate");
+}
+
+#[test]
+fn a_candidate_may_ask_what_the_engine_cannot_do() {
+    let text = scenario(
+        "compile_cache = \"warm\"\nmemory_profiler_estimate_cudagraphs = false\n",
+        "[[candidate]]\nname = \"own\"\n[[candidate]]\nname = \"other\"\ncompile_cache = \"cold\"\n\
+         [candidate.what_if]\ncapture_order = \"ascending\"\n",
+    );
+    let scenario = parse(&text).expect("accepted");
+    assert!(!vllm(&scenario.server).kv.memory_profiler_estimate_cudagraphs);
+    let [own, other] = [0, 1].map(|candidate| &vllm(&scenario.candidates[candidate].options).graphs);
+    assert_eq!((own.compile_cache, own.what_if), (CompileCache::Warm, WhatIf::default()));
+    assert_eq!(other.compile_cache, CompileCache::Cold);
+    let asked = WhatIf { capture_order: CaptureOrder::Ascending, graph_pool: GraphPool::Shared };
+    assert_eq!(other.what_if, asked);
 }
 
 #[test]

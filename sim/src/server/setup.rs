@@ -2,9 +2,10 @@
 
 use calibrate::profile::Profile;
 
-use crate::cost::memory::{GraphMemory, KvPool, NoKvMemory};
+use super::start::{Capture, Start};
+use crate::cost::memory::{GraphMemory, GraphReserve, KvBlocks, KvPool, NoKvMemory};
 use crate::cost::startup::Startup;
-use crate::cost::{CostModel, EngineSide, Execution};
+use crate::cost::{CostModel, EngineSide};
 use crate::engine::error::EngineError;
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
@@ -21,11 +22,17 @@ pub struct Setup {
     pub graphs: GraphPlan,
     /// What steps cost.
     pub cost: CostModel,
+    /// Every capture, in order, with what it takes.
+    pub captures: Vec<Capture>,
     /// What the graphs hold on the device.
     pub graph_memory: GraphMemory,
+    /// What the engine expects them to hold.
+    pub graph_reserve: GraphReserve,
     /// What is left for the KV pool.
     pub kv_pool: KvPool,
-    /// Tokens by which the graphs shrank the KV pool.
+    /// The pool's blocks if graphs took other memory out of it.
+    pub kv_blocks: KvBlocks,
+    /// Tokens by which what is set aside for graphs shrank the KV pool.
     pub kv_tokens_lost: u64,
     /// Seconds to the first request.
     pub startup: Startup,
@@ -61,30 +68,25 @@ impl SetupError {
 }
 
 impl Setup {
-    /// Starts a server, in the engine's order: graphs are chosen, the KV pool is sized from what they leave, and the pool
-    /// must hold one longest request.
+    /// Starts a server, in the engine's order: graphs are chosen, the KV pool is sized from what the engine expects them to
+    /// leave, and the pool must hold one longest request.
     ///
     /// # Errors
     /// Where the engine would refuse to start.
     pub fn prepare(options: &EngineOptions, profile: &Profile) -> Result<Self, SetupError> {
         let plan = GraphPlan::build(options)?;
-        let descriptors = plan.capture_order();
-        let graph_memory = GraphMemory::of(profile, descriptors);
-        let (kv_pool, without_graphs) = match options {
-            EngineOptions::Vllm(options) => {
-                let scheduler = &options.scheduler;
-                let kv_pool = KvPool::size(profile, scheduler, &options.kv, graph_memory)?;
-                let without_graphs = KvPool::size(profile, scheduler, &options.kv, GraphMemory::default())?;
-                vllm::memory::check_pool(scheduler, kv_pool.num_gpu_blocks)?;
-                (kv_pool, without_graphs)
-            }
-        };
         let side = EngineSide::of(options, &plan, profile);
-        let startup = Startup::of(profile, descriptors, side.eager == Execution::CompiledEager);
+        let start = match (options, &plan) {
+            (EngineOptions::Vllm(options), GraphPlan::Vllm(plan)) => Start::vllm(options, plan, profile)?,
+        };
+        let Start { captures, graph_memory, graph_reserve, kv_pool, kv_blocks, kv_tokens_lost, startup } = start;
         Ok(Self {
+            captures,
             graph_memory,
+            graph_reserve,
             kv_pool,
-            kv_tokens_lost: without_graphs.tokens() - kv_pool.tokens(),
+            kv_blocks,
+            kv_tokens_lost,
             startup,
             attention_layers: side.attention_layers,
             cost: CostModel::new(profile, &side),

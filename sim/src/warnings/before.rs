@@ -2,10 +2,9 @@
 
 use calibrate::profile::{Expected, Kind, Profile};
 use kernels::geometry::ModelGeometry;
-use kernels::units::Bytes;
 use reports::Warning;
 
-use crate::cost::memory::activation_bytes;
+use super::memory::{about_memory, about_what_if};
 use crate::engine::options::{Limit, Limits};
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{RuntimeMode, StepShape};
@@ -22,6 +21,7 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
         warnings.extend(about_largest_batch(&candidate.name, setup));
+        warnings.extend(about_what_if(&candidate.name, setup));
         warnings.extend(about_memory(&candidate.name, profile, setup));
         warnings.extend(about_budget(&candidate.name, &scenario.budget, setup));
     }
@@ -46,31 +46,6 @@ pub fn of_step(name: &str, step: &StepShape, limits: &Limits) -> Option<Warning>
         return None;
     };
     Some(Warning::about(name, "step_beyond_limits", format!("the step has {excess}: this server never schedules it")))
-}
-
-/// A KV pool whose size is given is not checked by the engine's arithmetic: does everything fit the device together?
-fn about_memory(name: &str, profile: &Profile, setup: &Setup) -> Option<Warning> {
-    let device = profile.machine.memory.figures.total;
-    let parts = [
-        ("weights", profile.identity.model.weights_bytes()),
-        ("activations", activation_bytes(profile, setup.options.limits().step_tokens.value)),
-        ("graphs", setup.graph_memory.total()),
-        ("KV pool", setup.kv_pool.bytes(profile)),
-    ];
-    let sum: u64 = parts.iter().map(|(_, bytes)| bytes.0).sum();
-    (sum > device.0).then(|| {
-        let parts: Vec<String> = parts.iter().map(|(what, bytes)| format!("{what} {bytes}")).collect();
-        Warning::about(
-            name,
-            "memory_exceeds_device",
-            format!(
-                "{} come to {}, more than the {device} of the device: this server would not start; lower the KV pool that \
-                 is given, or leave its size to the engine",
-                parts.join(", "),
-                Bytes(sum)
-            ),
-        )
-    })
 }
 
 fn about_budget(name: &str, budget: &Budget, setup: &Setup) -> Vec<Warning> {

@@ -3,6 +3,7 @@
 mod after;
 mod before;
 mod declared;
+mod memory;
 mod steady;
 
 pub use after::{FinishedRun, after_run, fewer_requests};

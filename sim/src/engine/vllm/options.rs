@@ -137,6 +137,8 @@ pub struct KvOptions {
     pub gpu_memory_utilization: f64,
     /// KV bytes given outright; graph memory is then not subtracted.
     pub kv_cache_memory_bytes: Option<Bytes>,
+    /// The environment's `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: the estimate of graph memory is subtracted.
+    pub memory_profiler_estimate_cudagraphs: bool,
 }
 
 /// Options of compilation and graph capture, as the user gave them (`None` is unset).
@@ -213,6 +215,52 @@ pub struct GraphOptions {
     pub deepep_high_throughput: bool,
     /// Compute capability family 100.
     pub data_center_blackwell: bool,
+    /// What the start finds in the compile cache: no flag, but a state of the machine.
+    pub compile_cache: CompileCache,
+    /// What no flag of the engine can do.
+    pub what_if: WhatIf,
+}
+
+/// What a start finds in the engine's compile cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompileCache {
+    /// Nothing: the model is compiled.
+    #[default]
+    Cold,
+    /// Everything, from an earlier start with the same settings: the compiled model is loaded.
+    Warm,
+}
+
+/// Other ways to capture the same graphs. The engine has no flag for them: they show what its own way saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WhatIf {
+    /// The order of captures.
+    pub capture_order: CaptureOrder,
+    /// Where captures take their memory from.
+    pub graph_pool: GraphPool,
+}
+
+/// The order in which the graphs of a mode are captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptureOrder {
+    /// The engine's own.
+    #[default]
+    LargestFirst,
+    /// Smallest first.
+    Ascending,
+}
+
+/// Where captures take their memory from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GraphPool {
+    /// One pool for all graphs: the engine's own.
+    #[default]
+    Shared,
+    /// A pool for each descriptor.
+    Private,
 }
 
 /// Microbatching of runner V2.
@@ -389,6 +437,15 @@ impl fmt::Display for CudagraphMode {
     }
 }
 
+impl fmt::Display for CompileCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        })
+    }
+}
+
 impl fmt::Display for CompilationMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -459,7 +516,12 @@ impl fmt::Display for Runner {
 
 impl Default for KvOptions {
     fn default() -> Self {
-        Self { num_gpu_blocks_override: None, gpu_memory_utilization: 0.92, kv_cache_memory_bytes: None }
+        Self {
+            num_gpu_blocks_override: None,
+            gpu_memory_utilization: 0.92,
+            kv_cache_memory_bytes: None,
+            memory_profiler_estimate_cudagraphs: true,
+        }
     }
 }
 
@@ -531,6 +593,8 @@ impl Default for GraphOptions {
             data_parallel_size: 1,
             deepep_high_throughput: false,
             data_center_blackwell: false,
+            compile_cache: CompileCache::default(),
+            what_if: WhatIf::default(),
         }
     }
 }

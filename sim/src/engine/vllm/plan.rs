@@ -28,7 +28,8 @@ pub struct GraphPlan {
     mixed_ceiling: u32,
     /// Tokens of a request that decodes with all its drafts.
     query_len: u32,
-    eager_kind: EagerKind,
+    compilation: CompilationMode,
+    compile_sizes: Vec<u32>,
     warnings: Vec<GraphWarning>,
     capture_order: Vec<Descriptor>,
     dispatcher: Dispatcher,
@@ -81,10 +82,6 @@ impl GraphPlan {
         if mode != CudagraphMode::None && !ladder.sizes.is_empty() && full_batch > u64::from(ladder.ceiling) {
             warnings.push(GraphWarning::FullBatchAboveCeiling { tokens: full_batch, ceiling: ladder.ceiling });
         }
-        let eager_kind = match config.compilation {
-            CompilationMode::None => EagerKind::True,
-            _ => EagerKind::Compiled,
-        };
         let capture_order = dispatcher.capture_order();
         Ok(Self {
             runner: config.runner,
@@ -93,7 +90,8 @@ impl GraphPlan {
             ladder,
             mixed_ceiling,
             query_len,
-            eager_kind,
+            compilation: config.compilation,
+            compile_sizes: config.capture.compile_sizes,
             warnings,
             capture_order,
             dispatcher,
@@ -206,7 +204,21 @@ impl GraphPlan {
     /// What a step without a graph runs as.
     #[must_use]
     pub fn eager_kind(&self) -> EagerKind {
-        self.eager_kind
+        match self.compilation {
+            CompilationMode::None => EagerKind::True,
+            _ => EagerKind::Compiled,
+        }
+    }
+
+    /// The sizes that are compiled for themselves beside the range of all sizes, in tokens, each once and ascending: only
+    /// vLLM's own backend does that.
+    #[must_use]
+    pub fn compiled_sizes(&self) -> Vec<u32> {
+        let mut sizes = self.compile_sizes.clone();
+        sizes.retain(|_| self.compilation == CompilationMode::VllmCompile);
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
     }
 
     /// What the engine changed, and what follows from the flags.

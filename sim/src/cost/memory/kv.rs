@@ -1,42 +1,9 @@
-//! Device memory: what captured graphs hold, and what is left for the KV pool.
+//! What is left for the KV pool.
 
 use calibrate::profile::Profile;
 use kernels::units::Bytes;
 
-use crate::engine::shape::{Descriptor, RuntimeMode};
 use crate::engine::vllm::options::{KvOptions, SchedulerOptions};
-
-/// Device memory of a set of captured graphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GraphMemory {
-    /// The pool that all graphs share: captured largest first, it is about what the largest needs.
-    pub pool: Bytes,
-    /// The executables, one figure per descriptor.
-    pub executables: Bytes,
-}
-
-impl GraphMemory {
-    /// The memory of `descriptors`, captured largest first into one pool; nothing without descriptors.
-    #[must_use]
-    pub fn of(profile: &Profile, descriptors: &[Descriptor]) -> Self {
-        let Some(largest) = descriptors.iter().map(|descriptor| descriptor.tokens).max() else {
-            return Self::default();
-        };
-        let pool = &profile.machine.pool.figures;
-        let executables = descriptors.iter().map(|descriptor| match descriptor.mode {
-            RuntimeMode::Full => pool.full_executable.0,
-            RuntimeMode::Piecewise => pool.piecewise_executable.0,
-            RuntimeMode::None => 0,
-        });
-        Self { pool: Bytes(pool.base.0 + pool.per_row.0 * u64::from(largest)), executables: Bytes(executables.sum()) }
-    }
-
-    /// Pool and executables together.
-    #[must_use]
-    pub fn total(&self) -> Bytes {
-        Bytes(self.pool.0 + self.executables.0)
-    }
-}
 
 /// The KV pool, and how its size came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +34,30 @@ pub enum KvOrigin {
         weights: Bytes,
         /// Peak activations of the largest step.
         activations: Bytes,
-        /// Captured graphs.
+        /// What the engine sets aside for captured graphs.
         graphs: Bytes,
     },
+}
+
+/// What an engine expects its graphs to hold, and what it does about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphReserve {
+    /// The engine's own estimate; `None` where it makes none.
+    pub estimate: Option<Bytes>,
+    /// What it keeps out of the KV pool: the estimate or nothing.
+    pub set_aside: Bytes,
+}
+
+/// The blocks of a KV pool if graphs took other memory out of it; the null block included. `None` where the pool's size is
+/// given, so that no graph touches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KvBlocks {
+    /// If graphs took nothing.
+    pub without_graphs: Option<u32>,
+    /// If they took what the engine estimates.
+    pub less_estimate: Option<u32>,
+    /// If they took what the model says they hold.
+    pub less_actual: Option<u32>,
 }
 
 /// No memory is left for the KV pool.
@@ -89,7 +77,7 @@ pub struct NoKvMemory {
 
 impl KvPool {
     /// Sizes the pool as vLLM does (specification section 9): an override or a given size wins; otherwise utilisation
-    /// times device memory, less weights, activations and graphs, in whole blocks.
+    /// times device memory, less weights, activations and what is set aside for graphs, in whole blocks.
     ///
     /// # Errors
     /// If the graphs, weights and activations leave less than one block.
@@ -97,7 +85,7 @@ impl KvPool {
         profile: &Profile,
         scheduler: &SchedulerOptions,
         kv: &KvOptions,
-        graphs: GraphMemory,
+        graphs: Bytes,
     ) -> Result<Self, NoKvMemory> {
         let block_size = scheduler.block_size;
         let pool = |num_gpu_blocks, origin| Self { num_gpu_blocks, block_size, origin };
@@ -114,8 +102,8 @@ impl KvPool {
         let requested = Bytes((device.0 as f64 * kv.gpu_memory_utilization) as u64);
         let weights = model.weights_bytes();
         let activations = activation_bytes(profile, scheduler.max_num_batched_tokens);
-        let graphs = graphs.total();
-        let rest = requested.0.saturating_sub(weights.0 + activations.0 + graphs.0);
+        let taken = weights.0.saturating_add(activations.0).saturating_add(graphs.0);
+        let rest = requested.0.saturating_sub(taken);
         if rest < block_bytes {
             return Err(NoKvMemory {
                 utilization: format!("{:.2}", kv.gpu_memory_utilization),
@@ -127,6 +115,19 @@ impl KvPool {
             });
         }
         Ok(pool(whole_blocks(rest), KvOrigin::Rest { requested, weights, activations, graphs }))
+    }
+
+    /// The blocks that graphs of other sizes would leave: 0 if they leave no room for one.
+    #[must_use]
+    pub fn blocks_with(
+        &self,
+        profile: &Profile,
+        scheduler: &SchedulerOptions,
+        kv: &KvOptions,
+        graphs: Bytes,
+    ) -> Option<u32> {
+        let follows_graphs = matches!(self.origin, KvOrigin::Rest { .. });
+        follows_graphs.then(|| Self::size(profile, scheduler, kv, graphs).map_or(0, |pool| pool.num_gpu_blocks))
     }
 
     /// Bytes of the pool.
@@ -154,46 +155,31 @@ pub fn activation_bytes(profile: &Profile, step_tokens_max: u32) -> Bytes {
 mod tests {
     use super::*;
 
-    fn descriptor(mode: RuntimeMode, tokens: u32) -> Descriptor {
-        Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras: 0, ubatches: 1 }
-    }
-
-    #[test]
-    fn the_pool_is_the_largest_rungs_and_executables_add_up() {
-        let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
-        let pool = profile.machine.pool.figures;
-        let few = [descriptor(RuntimeMode::Piecewise, 512), descriptor(RuntimeMode::Full, 256)];
-        let more = [&few[..], &[descriptor(RuntimeMode::Full, 8)]].concat();
-        assert_eq!(GraphMemory::of(&profile, &few).pool, GraphMemory::of(&profile, &more).pool);
-        assert_eq!(GraphMemory::of(&profile, &few).pool.0, pool.base.0 + 512 * pool.per_row.0);
-        assert_eq!(
-            GraphMemory::of(&profile, &more).executables.0,
-            pool.piecewise_executable.0 + 2 * pool.full_executable.0
-        );
-        assert_eq!(GraphMemory::of(&profile, &[]), GraphMemory::default());
-    }
-
     #[test]
     fn graphs_come_out_of_the_kv_pool_unless_its_size_is_given() {
         let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
         let scheduler = SchedulerOptions::default();
-        let gib = GraphMemory { pool: Bytes(1 << 30), executables: Bytes(0) };
+        let (nothing, gib) = (Bytes(0), Bytes(1 << 30));
         let size = |kv: &KvOptions, graphs| KvPool::size(&profile, &scheduler, kv, graphs).expect("room");
         let rest = KvOptions::default();
-        let lost = size(&rest, GraphMemory::default()).tokens() - size(&rest, gib).tokens();
+        let lost = size(&rest, nothing).tokens() - size(&rest, gib).tokens();
         let token_bytes = profile.identity.model.kv_bytes_per_token().0;
         assert!(lost.abs_diff((1 << 30) / token_bytes) <= u64::from(scheduler.block_size));
         let given = KvOptions { num_gpu_blocks_override: Some(1000), ..KvOptions::default() };
         assert_eq!(size(&given, gib).tokens(), 999 * 16, "the null block is never usable");
         let bytes = KvOptions { kv_cache_memory_bytes: Some(Bytes(token_bytes * 16 * 10)), ..KvOptions::default() };
         assert_eq!(size(&bytes, gib).num_gpu_blocks, 10);
+        assert_eq!(size(&bytes, gib).blocks_with(&profile, &scheduler, &bytes, nothing), None, "given outright");
+        let blocks = |graphs| size(&rest, nothing).blocks_with(&profile, &scheduler, &rest, graphs);
+        assert_eq!(blocks(gib), Some(size(&rest, gib).num_gpu_blocks));
+        assert_eq!(blocks(Bytes(1 << 50)), Some(0), "no room at all");
     }
 
     #[test]
     fn no_room_is_said_with_every_term() {
         let profile = Profile::builtin("a100-llama-3-8b").expect("built in");
         let kv = KvOptions { gpu_memory_utilization: 0.2, ..KvOptions::default() };
-        let error = KvPool::size(&profile, &SchedulerOptions::default(), &kv, GraphMemory::default())
+        let error = KvPool::size(&profile, &SchedulerOptions::default(), &kv, Bytes(0))
             .expect_err("weights alone take more")
             .to_string();
         assert!(error.contains("0.20 of") && error.contains("weights take"), "{error}");
