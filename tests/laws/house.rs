@@ -74,7 +74,7 @@ impl House {
         let asynchronous = setup.options.asynchronous();
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
         let mut observers = (metrics, observer);
-        let replica = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost);
+        let replica = Replica::new(setup.schedulers(), &setup.graphs, &setup.cost);
         let end = replica.serve(traffic, &mut observers).map_err(|error| chain(&error))?;
         let summary = observers.0.finish();
         let report = record::candidate(&scenario.candidates[candidate].name, setup, &summary);

@@ -45,7 +45,7 @@ impl Law for Deliveries {
                     self.times[delivered.id.0 as usize].push(*at);
                 }
             }
-            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ struct Schedule {
 impl Law for Schedule {
     fn see(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
-            Event::RequestArrived { .. } => {}
+            Event::RequestArrived { .. } | Event::DummyStepRun { .. } => {}
             Event::RequestPreempted { at, id, .. } => self.preempted.push((*at, *id)),
             Event::RequestRefused { .. } => self.refused += 1,
             Event::StepScheduled(step) => {

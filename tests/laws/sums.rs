@@ -194,7 +194,7 @@ impl Law for Count<'_> {
                 self.all_preemptions += 1;
                 self.kept.preemptions += u64::from(self.cut.is_some_and(|cut| *at >= cut));
             }
-            Event::StepApplied { .. } => {}
+            Event::DummyStepRun { .. } | Event::StepApplied { .. } => {}
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Law for Sojourns {
                     self.changes.push((*at, -1));
                 }
             }
-            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
         }
         Ok(())
     }

@@ -141,8 +141,7 @@ impl CostModel {
     #[must_use]
     pub fn price(&self, work: &StepWork, dispatch: &Dispatch) -> StepCost {
         let descriptor = &dispatch.descriptor;
-        let rows = if descriptor.mode == RuntimeMode::None { work.tokens } else { descriptor.tokens };
-        self.price_as(work, self.execution(descriptor.mode), Rows(rows), padded_requests(work, dispatch))
+        self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, dispatch))
     }
 
     /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,

@@ -2,7 +2,7 @@
 
 use super::error::EngineError;
 use super::options::EngineOptions;
-use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, StepShape};
+use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
 use super::vllm;
 
 /// The graphs of one server with one set of flags, and its choice among them.
@@ -38,6 +38,15 @@ impl GraphPlan {
     pub fn dispatch(&self, shape: &StepShape) -> Dispatch {
         match self {
             Self::Vllm(plan) => plan.dispatch(shape),
+        }
+    }
+
+    /// The graphs of one step that all data-parallel ranks take together, in their order; a shape without tokens is an
+    /// idle rank. Empty if no rank has work.
+    #[must_use]
+    pub fn dispatch_ranks(&self, shapes: &[StepShape]) -> Vec<RankStep> {
+        match self {
+            Self::Vllm(plan) => plan.dispatch_ranks(shapes),
         }
     }
 

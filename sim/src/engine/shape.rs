@@ -85,6 +85,20 @@ pub struct Dispatch {
     pub relaxed: bool,
 }
 
+/// What one rank runs in a step of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankStep {
+    /// The rank's own step, or the dummy step that keeps an idle rank in time with the others.
+    pub shape: StepShape,
+    /// Its graph. Under runner V1 a rank that gave its graph up keeps that graph's padding: in mode NONE the descriptor
+    /// then has more tokens than the shape, and the rank runs them all.
+    pub dispatch: Dispatch,
+    /// The rank had no work.
+    pub is_dummy: bool,
+    /// Microbatches that the step is split into; 1 if the ranks did not agree to split it.
+    pub ubatches: u32,
+}
+
 /// What a step of mode NONE runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EagerKind {
@@ -115,10 +129,10 @@ pub struct Guard {
 }
 
 impl Dispatch {
-    /// Padded minus real tokens; zero when eager.
+    /// Padded minus real tokens; zero when eager, unless the rank gave its graph up and kept its padding ([`RankStep`]).
     #[must_use]
     pub fn padded_rows(&self, shape: &StepShape) -> u32 {
-        if self.descriptor.mode == RuntimeMode::None { 0 } else { self.descriptor.tokens - shape.tokens }
+        self.descriptor.tokens - shape.tokens
     }
 }
 

@@ -54,11 +54,10 @@ impl RequestClock {
             first: SimTime::ZERO,
             last: SimTime::ZERO,
         };
-        if slot == self.live.len() {
-            self.live.push(live);
-        } else {
-            self.live[slot] = live;
+        if slot >= self.live.len() {
+            self.live.resize(slot + 1, live);
         }
+        self.live[slot] = live;
     }
 
     /// When the request in `slot` was sent.
@@ -187,7 +186,7 @@ impl LatencyRecorder {
     /// Takes note of arrivals, refusals and deliveries.
     pub fn record(&mut self, event: &Event<'_>) {
         match event {
-            Event::RequestArrived { at, id, slot, request } => {
+            Event::RequestArrived { at, id, slot, request, .. } => {
                 self.note_sent(*id, *at);
                 self.clock.arrived(slot.0 as usize, request);
             }
@@ -200,7 +199,7 @@ impl LatencyRecorder {
                     self.deliver(*at, delivered);
                 }
             }
-            Event::RequestPreempted { .. } | Event::StepScheduled(_) => {}
+            Event::RequestPreempted { .. } | Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
         }
     }
 

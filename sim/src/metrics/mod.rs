@@ -36,12 +36,18 @@ pub struct Metrics<'a> {
     steps_before_cut: StepTotals,
     /// Requests that joined the queue, those before the cut included.
     sent: u64,
-    /// Waiting requests as of the last schedule, and those that joined since.
-    waiting: u32,
+    /// By rank.
+    queues: Vec<Queues>,
     waiting_at_last_sent: u32,
-    /// Running requests as of the last schedule.
-    running: u32,
     running_at_last_sent: u32,
+    dummy_steps: u64,
+}
+
+/// One rank's queues as of its last schedule; waiting requests that joined since are counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queues {
+    waiting: u32,
+    running: u32,
 }
 
 /// What the metrics of one run came to.
@@ -61,6 +67,8 @@ pub struct Summary {
     pub waiting_at_last_sent: u32,
     /// Requests that were running then.
     pub running_at_last_sent: u32,
+    /// Steps that data-parallel ranks without work ran because others had work.
+    pub dummy_steps: u64,
 }
 
 impl<'a> Metrics<'a> {
@@ -74,11 +82,19 @@ impl<'a> Metrics<'a> {
             steps: StepTotals::default(),
             steps_before_cut: StepTotals::default(),
             sent: 0,
-            waiting: 0,
+            queues: Vec::new(),
             waiting_at_last_sent: 0,
-            running: 0,
             running_at_last_sent: 0,
+            dummy_steps: 0,
         }
+    }
+
+    fn queues(&mut self, rank: u32) -> &mut Queues {
+        let rank = rank as usize;
+        if rank >= self.queues.len() {
+            self.queues.resize(rank + 1, Queues::default());
+        }
+        &mut self.queues[rank]
     }
 
     /// The figures, once the run has ended.
@@ -92,6 +108,7 @@ impl<'a> Metrics<'a> {
             sent_in_all: self.sent,
             waiting_at_last_sent: self.waiting_at_last_sent,
             running_at_last_sent: self.running_at_last_sent,
+            dummy_steps: self.dummy_steps,
         }
     }
 }
@@ -101,25 +118,26 @@ impl Observer for Metrics<'_> {
         self.latency.record(event);
         let cut = self.latency.cut();
         match event {
-            Event::RequestArrived { .. } => {
+            Event::RequestArrived { rank, .. } => {
                 self.sent += 1;
-                self.waiting += 1;
-                self.waiting_at_last_sent = self.waiting;
-                self.running_at_last_sent = self.running;
+                self.queues(*rank).waiting += 1;
+                self.waiting_at_last_sent = self.queues.iter().map(|queues| queues.waiting).sum();
+                self.running_at_last_sent = self.queues.iter().map(|queues| queues.running).sum();
                 self.rungs.record_sent();
             }
-            Event::StepScheduled(step) => (self.waiting, self.running) = (step.waiting, step.running),
-            _ => {}
-        }
-        match event {
-            Event::StepScheduled(step) if cut.keeps_step(step.span.scheduled) => {
-                self.rungs.record(step);
-                self.steps.record(step);
+            Event::DummyStepRun { at, .. } => self.dummy_steps += u64::from(cut.keeps_step(*at)),
+            Event::StepScheduled(step) => {
+                *self.queues(step.rank) = Queues { waiting: step.waiting, running: step.running };
+                if cut.keeps_step(step.span.scheduled) {
+                    self.rungs.record(step);
+                    self.steps.record(step);
+                } else {
+                    self.steps_before_cut.record(step);
+                }
             }
-            Event::StepScheduled(step) => self.steps_before_cut.record(step),
             Event::RequestPreempted { at, .. } if cut.keeps_step(*at) => self.steps.preemptions += 1,
             Event::RequestPreempted { .. } => self.steps_before_cut.preemptions += 1,
-            Event::RequestArrived { .. } | Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
+            Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
         }
         Ok(())
     }

@@ -17,7 +17,9 @@ pub enum Event<'a> {
         at: SimTime,
         /// Its number, in order of arrival.
         id: RequestId,
-        /// Its index among the live requests.
+        /// The data-parallel rank that serves it.
+        rank: u32,
+        /// Its index among the live requests of all ranks.
         slot: Slot,
         /// Its lengths and what it carries.
         request: &'a Request,
@@ -40,8 +42,17 @@ pub enum Event<'a> {
         at: SimTime,
         /// Its number, in order of arrival.
         id: RequestId,
-        /// Its index among the live requests, which it keeps.
+        /// Its index among the live requests of all ranks, which it keeps.
         slot: Slot,
+    },
+    /// A rank without work ran a dummy step because others had work.
+    DummyStepRun {
+        /// When it was scheduled.
+        at: SimTime,
+        /// The rank.
+        rank: u32,
+        /// Tokens that it ran.
+        rows: u32,
     },
     /// A step with tokens was scheduled, dispatched and priced.
     StepScheduled(&'a StepScheduled<'a>),
@@ -61,6 +72,8 @@ pub enum Event<'a> {
 pub struct StepScheduled<'a> {
     /// Its number, from zero, among the steps with tokens.
     pub step: u64,
+    /// The data-parallel rank that runs it.
+    pub rank: u32,
     /// Who runs what, and who was preempted.
     pub plan: &'a StepPlan,
     /// The same as the cost formulas see it.
@@ -71,9 +84,9 @@ pub struct StepScheduled<'a> {
     pub cost: StepCost,
     /// Where it lies in time.
     pub span: StepSpan,
-    /// Running requests after scheduling.
+    /// Running requests of the rank after scheduling.
     pub running: u32,
-    /// Waiting requests after scheduling.
+    /// Waiting requests of the rank after scheduling.
     pub waiting: u32,
     /// Free KV blocks after scheduling.
     pub free_blocks: u32,

@@ -81,7 +81,7 @@ impl<W: Write> Observer for RequestLogger<W> {
                 self.log.request(&row)?;
             }
             Event::RequestPreempted { slot, .. } => self.preemptions[slot.0 as usize] += 1,
-            Event::StepScheduled(_) => {}
+            Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
             Event::StepApplied { at, outcome, .. } => {
                 for delivered in &outcome.delivered {
                     let (_, Some(finished)) = self.clock.delivered(*at, delivered) else { continue };

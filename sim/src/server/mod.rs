@@ -6,6 +6,7 @@
 pub mod error;
 pub mod replica;
 pub mod setup;
+mod source;
 pub mod start;
 pub mod timeline;
 

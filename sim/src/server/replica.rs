@@ -3,42 +3,63 @@
 use std::collections::VecDeque;
 
 use super::error::ServerError;
+use super::source::Source;
 use super::timeline::Timeline;
-use crate::cost::{CostModel, StepWork};
+use crate::cost::{CostModel, StepCost, StepWork};
 use crate::engine::plan::GraphPlan;
-use crate::engine::request::RequestId;
+use crate::engine::request::{RequestId, Slot};
 use crate::engine::scheduler::Scheduler;
+use crate::engine::shape::{Dispatch, RankStep, StepShape};
 use crate::engine::step::{StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
-use crate::traffic::{Request, RequestStream, SkippedRows};
+use crate::traffic::{RequestStream, SkippedRows};
 
 /// Schedule calls in a row that may hand out nothing while nothing is in flight, before the loop calls it a bug.
 const FRUITLESS_LIMIT: u32 = 1_000;
 
-/// One server process: scheduler, dispatcher, cost model and clock.
+/// One server: the schedulers of its data-parallel ranks, dispatcher, cost model and clock. Most servers have one rank.
 ///
-/// Order at equal times: a step ends, then requests arrive, then the scheduler runs.
+/// Order at equal times: a step ends, then requests arrive, then the scheduler runs. Ranks take every step together, as
+/// they do where their expert layers meet in a collective: all schedule, agree on a graph, and end together; a rank
+/// without work runs a dummy step, and all are as far ahead as the engine lets one be.
 #[derive(Debug)]
 pub struct Replica<'a> {
-    scheduler: Scheduler,
+    ranks: Vec<Rank>,
     graphs: &'a GraphPlan,
     cost: &'a CostModel,
     timeline: Timeline,
     now: SimTime,
     work_since: SimTime,
-    in_flight: VecDeque<InFlight>,
-    spare_plans: Vec<StepPlan>,
+    in_flight: VecDeque<Round>,
+    spare_rounds: Vec<Round>,
     outcome: StepOutcome,
     requests_offered: u32,
     steps: u64,
 }
 
-/// A scheduled step whose output has not been applied.
+/// One data-parallel rank.
 #[derive(Debug)]
-struct InFlight {
-    plan: StepPlan,
+struct Rank {
+    scheduler: Scheduler,
+    /// Bits that its number takes in the slots that observers see.
+    slot_shift: u32,
+    number: u32,
+}
+
+/// One step of every rank whose output has not been applied.
+#[derive(Debug, Default)]
+struct Round {
+    /// By rank.
+    flights: Vec<Flight>,
     end: SimTime,
+}
+
+/// One rank's step.
+#[derive(Debug, Default)]
+struct Flight {
+    plan: StepPlan,
+    /// Its number; `None` without tokens.
     step: Option<u64>,
 }
 
@@ -58,18 +79,20 @@ pub struct RunEnd {
 }
 
 impl<'a> Replica<'a> {
-    /// A replica that is up and idle at time zero.
+    /// A replica that is up and idle at time zero, with one scheduler for each data-parallel rank.
     #[must_use]
-    pub fn new(scheduler: Scheduler, graphs: &'a GraphPlan, cost: &'a CostModel) -> Self {
+    pub fn new(schedulers: Vec<Scheduler>, graphs: &'a GraphPlan, cost: &'a CostModel) -> Self {
+        let slot_shift = schedulers.len().next_power_of_two().trailing_zeros();
+        let rank = |(number, scheduler)| Rank { scheduler, slot_shift, number };
         Self {
-            scheduler,
+            ranks: (0..).zip(schedulers).map(rank).collect(),
             graphs,
             cost,
             timeline: Timeline::new(cost.overlap),
             now: SimTime::ZERO,
             work_since: SimTime::ZERO,
             in_flight: VecDeque::new(),
-            spare_plans: Vec::new(),
+            spare_rounds: Vec::new(),
             outcome: StepOutcome::default(),
             requests_offered: 0,
             steps: 0,
@@ -82,18 +105,20 @@ impl<'a> Replica<'a> {
     /// If the traffic cannot be read, the observer cannot write, or the loop finds itself making no progress.
     pub fn serve(mut self, traffic: RequestStream, observer: &mut impl Observer) -> Result<RunEnd, ServerError> {
         let mut source = Source::open(traffic)?;
+        let depth = self.ranks[0].scheduler.depth() as usize;
         let mut fruitless = 0;
         loop {
             self.admit_arrivals(&mut source, observer)?;
-            if self.scheduler.has_work() {
+            if self.has_work() {
                 let tokens = self.schedule(observer)?;
-                let may_go_on = self.in_flight.len() < self.scheduler.depth() as usize;
-                if may_go_on && (tokens > 0 || self.scheduler.has_work()) {
+                let may_go_on = self.in_flight.len() < depth;
+                if may_go_on && (tokens > 0 || self.has_work()) {
                     continue;
                 }
                 fruitless = if tokens > 0 || self.tokens_in_flight() { 0 } else { fruitless + 1 };
                 if fruitless > FRUITLESS_LIMIT {
-                    return Err(ServerError::NoProgress { at: self.now, waiting: self.scheduler.waiting() });
+                    let waiting = self.ranks.iter().map(|rank| rank.scheduler.waiting()).sum();
+                    return Err(ServerError::NoProgress { at: self.now, waiting });
                 }
             } else if self.in_flight.is_empty() {
                 let Some(arrival) = source.next_arrival() else { break };
@@ -107,139 +132,200 @@ impl<'a> Replica<'a> {
             at: self.now,
             steps: self.steps,
             requests_offered: self.requests_offered,
-            preemptions: self.scheduler.preemptions(),
+            preemptions: self.ranks.iter().map(|rank| rank.scheduler.preemptions()).sum(),
             skipped_rows: source.stream.skipped_rows(),
         })
+    }
+
+    fn has_work(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.scheduler.has_work())
     }
 
     fn admit_arrivals(&mut self, source: &mut Source, observer: &mut impl Observer) -> Result<(), ServerError> {
         while let Some(request) = source.take_due(self.now)? {
             let id = RequestId(self.requests_offered);
             self.requests_offered = id.0.checked_add(1).ok_or(ServerError::TooManyRequests)?;
-            if let Err(refusal) = self.scheduler.fits(request.prompt_tokens) {
+            let number = request.rank.map_or_else(|| self.least_loaded(), |rank| rank as usize);
+            let rank = &mut self.ranks[number];
+            if let Err(refusal) = rank.scheduler.fits(request.prompt_tokens) {
                 observer.observe(&Event::RequestRefused { at: request.arrival, id, request: &request, refusal })?;
                 source.request_done(request.arrival)?;
                 continue;
             }
-            let slot = self.scheduler.add(&request.numbered(id));
-            observer.observe(&Event::RequestArrived { at: request.arrival, id, slot, request: &request })?;
+            let slot = rank.scheduler.add(&request.numbered(id));
+            observer.observe(&Event::RequestArrived {
+                at: request.arrival,
+                id,
+                rank: rank.number,
+                slot: rank.slot(slot),
+                request: &request,
+            })?;
         }
         Ok(())
     }
 
-    /// Schedules one step, dispatches and prices it; returns its tokens.
-    fn schedule(&mut self, observer: &mut impl Observer) -> Result<u32, ServerError> {
-        let mut plan = self.spare_plans.pop().unwrap_or_default();
-        self.scheduler.schedule(&mut plan);
-        for preempted in &plan.preempted {
-            let (id, slot) = (preempted.id, preempted.slot);
-            observer.observe(&Event::RequestPreempted { at: self.now, id, slot })?;
+    /// The rank that a request without one of its own goes to: the engine's front end weighs a waiting request as much as
+    /// four running ones and takes the first of the least loaded ranks (vLLM, `DPLBAsyncMPClient`, read). Its counts are
+    /// up to 100 ms old there; here they are current.
+    fn least_loaded(&self) -> usize {
+        if self.ranks.len() == 1 {
+            return 0;
         }
-        let tokens = plan.shape.tokens;
-        let mut flight = InFlight { plan, end: self.now, step: None };
+        let load = |rank: &Rank| 4 * u64::from(rank.scheduler.waiting()) + u64::from(rank.scheduler.running());
+        let loads = self.ranks.iter().map(load).enumerate();
+        loads.min_by_key(|&(_, load)| load).map_or(0, |(number, _)| number)
+    }
+
+    /// Schedules one step of every rank, dispatches and prices it; returns its tokens, all ranks together.
+    fn schedule(&mut self, observer: &mut impl Observer) -> Result<u64, ServerError> {
+        let mut round = self.spare_rounds.pop().unwrap_or_default();
+        round.flights.resize_with(self.ranks.len(), Flight::default);
+        let mut tokens = 0;
+        for (rank, flight) in self.ranks.iter_mut().zip(&mut round.flights) {
+            rank.scheduler.schedule(&mut flight.plan);
+            flight.step = None;
+            tokens += u64::from(flight.plan.shape.tokens);
+            for preempted in &flight.plan.preempted {
+                let (id, slot) = (preempted.id, rank.slot(preempted.slot));
+                observer.observe(&Event::RequestPreempted { at: self.now, id, slot })?;
+            }
+        }
+        round.end = self.now;
         if tokens > 0 {
-            let span = self.run_step(&flight.plan, observer)?;
-            flight.end = span.end;
-            flight.step = Some(self.steps);
-            self.steps += 1;
-            self.now = span.host_free;
+            match round.flights.as_mut_slice() {
+                [flight] => {
+                    let dispatch = self.graphs.dispatch(&flight.plan.shape);
+                    (round.end, self.now) = self.run_alone(flight, dispatch, observer)?;
+                }
+                flights => (round.end, self.now) = self.run_together(flights, observer)?,
+            }
         }
-        self.in_flight.push_back(flight);
+        self.in_flight.push_back(round);
         Ok(tokens)
     }
 
-    fn run_step(&mut self, plan: &StepPlan, observer: &mut impl Observer) -> Result<StepSpan, ServerError> {
-        let dispatch = self.graphs.dispatch(&plan.shape);
-        let work = StepWork::of(plan);
+    /// Runs the step of the only rank; returns when it ends, and when the host is free.
+    fn run_alone(
+        &mut self,
+        flight: &mut Flight,
+        dispatch: Dispatch,
+        observer: &mut impl Observer,
+    ) -> Result<(SimTime, SimTime), ServerError> {
+        let work = StepWork::of(&flight.plan);
         let cost = self.cost.price(&work, &dispatch);
         let span = self.timeline.run(self.now, self.work_since, &cost);
+        self.tell(0, flight, RankCost { work, dispatch, cost }, span, observer)?;
+        Ok((span.end, span.host_free))
+    }
+
+    /// Runs one step of all ranks; returns when it ends, and when the last host is free.
+    fn run_together(
+        &mut self,
+        flights: &mut [Flight],
+        observer: &mut impl Observer,
+    ) -> Result<(SimTime, SimTime), ServerError> {
+        let shapes: Vec<StepShape> = flights.iter().map(|flight| flight.plan.shape).collect();
+        let steps = self.graphs.dispatch_ranks(&shapes);
+        let prices: Vec<RankCost> =
+            flights.iter().zip(&steps).map(|(flight, step)| self.price_rank(&flight.plan, step)).collect();
+        let costs: Vec<StepCost> = prices.iter().map(|price| price.cost).collect();
+        let mut spans = Vec::with_capacity(costs.len());
+        self.timeline.run_together(self.now, self.work_since, &costs, |_, span| spans.push(span));
+        let host_free = spans.iter().map(|span| span.host_free).max().unwrap_or(self.now);
+        let end = spans.first().map_or(self.now, |span| span.end);
+        for (number, ((flight, price), span)) in flights.iter_mut().zip(prices).zip(spans).enumerate() {
+            if steps[number].is_dummy {
+                let (at, rank, rows) = (span.scheduled, number as u32, price.dispatch.descriptor.tokens);
+                observer.observe(&Event::DummyStepRun { at, rank, rows })?;
+            } else {
+                self.tell(number, flight, price, span, observer)?;
+            }
+        }
+        Ok((end, host_free))
+    }
+
+    /// The price of one rank's step; a dummy step is a decode of one request that has just begun.
+    fn price_rank(&self, plan: &StepPlan, step: &RankStep) -> RankCost {
+        let RankStep { shape, dispatch, is_dummy, .. } = *step;
+        let work = if is_dummy {
+            StepWork {
+                tokens: shape.tokens,
+                requests: shape.requests,
+                decode_requests: shape.requests,
+                decode_context_tokens: shape.tokens.into(),
+                ..StepWork::default()
+            }
+        } else {
+            StepWork::of(plan)
+        };
+        RankCost { work, dispatch, cost: self.cost.price(&work, &dispatch) }
+    }
+
+    /// Numbers a step and tells the observer.
+    fn tell(
+        &mut self,
+        number: usize,
+        flight: &mut Flight,
+        price: RankCost,
+        span: StepSpan,
+        observer: &mut impl Observer,
+    ) -> Result<(), ServerError> {
+        let scheduler = &self.ranks[number].scheduler;
         observer.observe(&Event::StepScheduled(&StepScheduled {
             step: self.steps,
-            plan,
-            work,
-            dispatch,
-            cost,
+            rank: number as u32,
+            plan: &flight.plan,
+            work: price.work,
+            dispatch: price.dispatch,
+            cost: price.cost,
             span,
-            running: self.scheduler.running(),
-            waiting: self.scheduler.waiting(),
-            free_blocks: self.scheduler.free_blocks(),
-            usable_blocks: self.scheduler.usable_blocks(),
+            running: scheduler.running(),
+            waiting: scheduler.waiting(),
+            free_blocks: scheduler.free_blocks(),
+            usable_blocks: scheduler.usable_blocks(),
         }))?;
-        Ok(span)
+        flight.step = Some(self.steps);
+        self.steps += 1;
+        Ok(())
     }
 
     fn apply_oldest(&mut self, source: &mut Source, observer: &mut impl Observer) -> Result<(), ServerError> {
-        let flight = self.in_flight.pop_front().expect("the loop applies only while a step is in flight");
-        self.now = self.now.max(flight.end);
-        self.scheduler.apply(&flight.plan, &mut |_| 0, &mut self.outcome);
-        if let Some(step) = flight.step {
-            observer.observe(&Event::StepApplied { at: self.now, step, outcome: &self.outcome })?;
-        }
-        for delivered in &self.outcome.delivered {
-            if delivered.finished {
-                source.request_done(self.now)?;
+        let round = self.in_flight.pop_front().expect("the loop applies only while a step is in flight");
+        self.now = self.now.max(round.end);
+        for (rank, flight) in self.ranks.iter_mut().zip(&round.flights) {
+            rank.scheduler.apply(&flight.plan, &mut |_| 0, &mut self.outcome);
+            for delivered in &mut self.outcome.delivered {
+                delivered.slot = rank.slot(delivered.slot);
+            }
+            if let Some(step) = flight.step {
+                observer.observe(&Event::StepApplied { at: self.now, step, outcome: &self.outcome })?;
+            }
+            for delivered in &self.outcome.delivered {
+                if delivered.finished {
+                    source.request_done(self.now)?;
+                }
             }
         }
-        self.spare_plans.push(flight.plan);
+        self.spare_rounds.push(round);
         Ok(())
     }
 
     fn tokens_in_flight(&self) -> bool {
-        self.in_flight.iter().any(|flight| flight.step.is_some())
+        self.in_flight.iter().any(|round| round.flights.iter().any(|flight| flight.step.is_some()))
     }
 }
 
-/// Who comes next: the next request of an open stream, or the clients of a closed loop.
-struct Source {
-    stream: RequestStream,
-    next: Option<Request>,
-    /// Closed loop: clients that will send their next request, in order of time.
-    clients: Option<VecDeque<SimTime>>,
+/// One rank's step, dispatched and priced.
+struct RankCost {
+    work: StepWork,
+    dispatch: Dispatch,
+    cost: StepCost,
 }
 
-impl Source {
-    fn open(stream: RequestStream) -> Result<Self, ServerError> {
-        let clients = stream.concurrency().map(|clients| VecDeque::from(vec![SimTime::ZERO; clients as usize]));
-        let mut source = Self { stream, next: None, clients };
-        source.refill()?;
-        Ok(source)
-    }
-
-    /// Makes sure that `next` holds the next request, if there is one.
-    fn refill(&mut self) -> Result<(), ServerError> {
-        if self.next.is_some() {
-            return Ok(());
-        }
-        match &mut self.clients {
-            None => self.next = self.stream.next().transpose()?,
-            Some(clients) => {
-                if let Some(arrival) = clients.pop_front() {
-                    self.next = self.stream.next_at(arrival).transpose()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn next_arrival(&self) -> Option<SimTime> {
-        self.next.as_ref().map(|request| request.arrival)
-    }
-
-    fn take_due(&mut self, now: SimTime) -> Result<Option<Request>, ServerError> {
-        if self.next.as_ref().is_none_or(|request| request.arrival > now) {
-            return Ok(None);
-        }
-        let due = self.next.take();
-        self.refill()?;
-        Ok(due)
-    }
-
-    /// A request left the server: its closed-loop client sends the next one at once.
-    fn request_done(&mut self, at: SimTime) -> Result<(), ServerError> {
-        if let Some(clients) = &mut self.clients {
-            clients.push_back(at);
-            self.refill()?;
-        }
-        Ok(())
+impl Rank {
+    /// A slot of this rank's scheduler as observers see it: no two ranks share one.
+    #[inline]
+    fn slot(&self, own: Slot) -> Slot {
+        Slot(own.0 << self.slot_shift | self.number)
     }
 }

@@ -101,9 +101,15 @@ impl Setup {
         self.graphs.cuda_graphs(self.attention_layers)
     }
 
-    /// A fresh scheduler over this setup's KV pool.
+    /// A fresh scheduler for each data-parallel rank, each over a KV pool of its own.
     #[must_use]
-    pub fn scheduler(&self) -> Scheduler {
+    pub fn schedulers(&self) -> Vec<Scheduler> {
+        let (_, data_parallel_ranks) = self.options.ranks();
+        (0..data_parallel_ranks).map(|_| self.scheduler()).collect()
+    }
+
+    /// A fresh scheduler over this setup's KV pool.
+    fn scheduler(&self) -> Scheduler {
         let blocks = self.kv_pool.num_gpu_blocks;
         match &self.options {
             EngineOptions::Vllm(options) => Scheduler::Vllm(vllm::scheduler::Scheduler::new(options, blocks)),

@@ -6,7 +6,7 @@ use crate::cost::StepCost;
 use crate::observe::StepSpan;
 use crate::time::SimTime;
 
-/// The host and device of one replica.
+/// The host and device of one replica, or of ranks that run every step together.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     overlap: Overlap,
@@ -28,27 +28,44 @@ impl Timeline {
     /// ahead, so the device ends no earlier than the last launch. `additive`: host, then device, nothing at once; the
     /// host is free to decide and to apply output while the device runs, but its work on the next step waits.
     pub fn run(&mut self, scheduled: SimTime, work_since: SimTime, cost: &StepCost) -> StepSpan {
-        let prepared = scheduled.max(self.next_work) + cost.preparation();
-        let launched = prepared + cost.launch();
-        let (device_start, end) = match self.overlap {
-            Overlap::Pipelined => {
-                let device_start = prepared.max(self.device_free);
-                (device_start, (device_start + cost.device()).max(launched))
-            }
-            Overlap::Additive => {
-                let device_start = launched.max(self.device_free);
-                (device_start, device_start + cost.device())
-            }
+        let mut span = None;
+        self.run_together(scheduled, work_since, std::slice::from_ref(cost), |_, run| span = Some(run));
+        span.expect("one step, one span")
+    }
+
+    /// Runs one step of several ranks, each with its own host and device, that meet in a collective of every layer:
+    /// their devices start when the last rank is ready and end together. `told` gets each rank and its span, in order.
+    pub fn run_together(
+        &mut self,
+        scheduled: SimTime,
+        work_since: SimTime,
+        costs: &[StepCost],
+        mut told: impl FnMut(usize, StepSpan),
+    ) {
+        let begun = scheduled.max(self.next_work);
+        let launched = |cost: &StepCost| begun + cost.host();
+        let ready = |cost: &StepCost| match self.overlap {
+            Overlap::Pipelined => begun + cost.preparation(),
+            Overlap::Additive => launched(cost),
         };
+        let device_start = costs.iter().map(ready).fold(self.device_free, SimTime::max);
+        let device_end = |cost: &StepCost| match self.overlap {
+            Overlap::Pipelined => (device_start + cost.device()).max(launched(cost)),
+            Overlap::Additive => device_start + cost.device(),
+        };
+        let end = costs.iter().map(device_end).fold(device_start, SimTime::max);
         let waited = device_start.since(self.device_free.max(work_since).min(device_start));
-        let starved = end.since(device_start) - cost.device();
         let duration = end.since(self.device_free.max(scheduled));
+        for (rank, cost) in costs.iter().enumerate() {
+            let starved = end.since(device_start) - cost.device();
+            let host_free = launched(cost);
+            told(rank, StepSpan { scheduled, host_free, device_start, end, duration, device_idle: waited + starved });
+        }
         self.next_work = match self.overlap {
-            Overlap::Pipelined => launched,
+            Overlap::Pipelined => costs.iter().map(launched).fold(begun, SimTime::max),
             Overlap::Additive => end,
         };
         self.device_free = end;
-        StepSpan { scheduled, host_free: launched, device_start, end, duration, device_idle: waited + starved }
     }
 }
 
@@ -95,6 +112,20 @@ mod tests {
         assert_eq!((first.device_start, first.end, first.host_free), (SimTime(40), SimTime(140), SimTime(40)));
         let second = timeline.run(first.host_free, SimTime(0), &cost(10, 30, 100));
         assert_eq!((second.host_free, second.device_start, second.end), (SimTime(180), SimTime(180), SimTime(280)));
+    }
+
+    #[test]
+    fn ranks_start_and_end_together() {
+        for overlap in [Overlap::Pipelined, Overlap::Additive] {
+            let mut timeline = Timeline::new(overlap);
+            let mut spans = Vec::new();
+            let costs = [cost(10, 30, 100), cost(50, 30, 20), cost(10, 200, 20)];
+            timeline.run_together(SimTime(0), SimTime(0), &costs, |_, span| spans.push(span));
+            let (start, end) = if overlap == Overlap::Pipelined { (50, 210) } else { (210, 310) };
+            assert!(spans.iter().all(|span| (span.device_start, span.end) == (SimTime(start), SimTime(end))));
+            assert_eq!(spans[1].device_idle, SimDuration(end - 20), "it waited for the others at both ends");
+            assert_eq!(spans.iter().map(|span| span.host_free.0).collect::<Vec<_>>(), [40, 80, 210]);
+        }
     }
 
     #[test]

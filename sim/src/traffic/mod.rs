@@ -80,6 +80,8 @@ pub struct Request {
     pub adapter: Option<Adapter>,
     /// The head of its prompt that others share; no longer than the prompt.
     pub shared: SharedPrefix,
+    /// The data-parallel rank that it is sent to; `None` leaves it to the server.
+    pub rank: Option<u32>,
 }
 
 impl Request {
@@ -87,7 +89,7 @@ impl Request {
     #[must_use]
     pub fn plain(arrival: SimTime, prompt_tokens: u32, output_tokens: u32) -> Self {
         let shared = SharedPrefix::default();
-        Self { arrival, prompt_tokens, output_tokens, priority: 0, adapter: None, shared }
+        Self { arrival, prompt_tokens, output_tokens, priority: 0, adapter: None, shared, rank: None }
     }
 
     /// The request as it reaches an engine, under its number there.

@@ -76,7 +76,7 @@ impl Jobs<'_> {
 
         let (requests, steps) = self.loggers(job)?;
         let mut observers = (metrics, (requests, steps));
-        let end = Replica::new(setup.scheduler(), &setup.graphs, &setup.cost)
+        let end = Replica::new(setup.schedulers(), &setup.graphs, &setup.cost)
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
         let (metrics, (requests, steps)) = observers;

@@ -2,8 +2,6 @@
 
 mod ranks;
 
-pub use ranks::RankStep;
-
 use super::config::GraphConfig;
 use super::dispatch::explain::{NoTrace, Rule, RuleCheck, RuleTrace};
 use super::dispatch::lora::LoraSlots;

@@ -196,7 +196,7 @@ impl TraceReader {
             SimTime((since_ns as f64 / self.rate_multiplier).round() as u64)
         };
         let Row { prompt_tokens, output_tokens, priority, adapter, shared, .. } = row;
-        Ok(Some(Request { arrival, prompt_tokens, output_tokens, priority, adapter, shared }))
+        Ok(Some(Request { arrival, prompt_tokens, output_tokens, priority, adapter, shared, rank: None }))
     }
 }
 

@@ -1,24 +1,10 @@
 //! One step of all data-parallel ranks: each rank's own choice, the agreement, and what follows for each.
 
 use super::{Dispatcher, GraphPlan, WITHOUT_FULL, answer_v1, query_v2, rounded_up, wants_ubatches};
-use crate::engine::shape::{Descriptor, Dispatch, FallbackCause, RuntimeMode, StepShape};
+use crate::engine::shape::{Descriptor, Dispatch, FallbackCause, RankStep, RuntimeMode, StepShape};
 use crate::engine::vllm::dispatch::agreement;
 use crate::engine::vllm::dispatch::explain::NoTrace;
 use crate::engine::vllm::dispatch::v1;
-
-/// What one rank runs in a step of all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RankStep {
-    /// The rank's own step, or the dummy step that keeps an idle rank in time with the others.
-    pub shape: StepShape,
-    /// Its graph. Under runner V1 a rank that gave its graph up keeps that graph's padding: in mode NONE the descriptor
-    /// then has more tokens than the shape, and the rank runs them all.
-    pub dispatch: Dispatch,
-    /// The rank had no work.
-    pub is_dummy: bool,
-    /// Microbatches that the step is split into; 1 if the ranks did not agree to split it.
-    pub ubatches: u32,
-}
 
 impl GraphPlan {
     /// The graphs of one step that all data-parallel ranks take together, in their order (specification sections 4 and 6).
