@@ -214,7 +214,7 @@ impl<'a> Replica<'a> {
         let work = StepWork::of(&flight.plan);
         let cost = self.cost.price(&work, &dispatch);
         let span = self.timeline.run(self.now, self.work_since, &cost);
-        self.tell(0, flight, RankCost { work, dispatch, cost }, span, observer)?;
+        self.tell(0, flight, &RankCost { work, dispatch, cost }, span, observer)?;
         Ok((span.end, span.host_free))
     }
 
@@ -238,7 +238,7 @@ impl<'a> Replica<'a> {
                 let (at, rank, rows) = (span.scheduled, number as u32, price.dispatch.descriptor.tokens);
                 observer.observe(&Event::DummyStepRun { at, rank, rows })?;
             } else {
-                self.tell(number, flight, price, span, observer)?;
+                self.tell(number, flight, &price, span, observer)?;
             }
         }
         Ok((end, host_free))
@@ -266,7 +266,7 @@ impl<'a> Replica<'a> {
         &mut self,
         number: usize,
         flight: &mut Flight,
-        price: RankCost,
+        price: &RankCost,
         span: StepSpan,
         observer: &mut impl Observer,
     ) -> Result<(), ServerError> {
@@ -316,6 +316,7 @@ impl<'a> Replica<'a> {
 }
 
 /// One rank's step, dispatched and priced.
+#[derive(Clone, Copy, Debug)]
 struct RankCost {
     work: StepWork,
     dispatch: Dispatch,
