@@ -217,7 +217,7 @@ impl Law for Ledger {
                 require(request.prompt_tokens >= self.max_model_len, || format!("{request:?} was refused"))
             }
             Event::RequestPreempted { id, .. } => self.preempt(*id),
-            Event::DummyStepRun { .. } => {}
+            Event::DummyStepRun { .. } => Ok(()),
             Event::StepScheduled(step) => self.schedule(step),
             Event::StepApplied { step, outcome, .. } => self.apply(*step, &outcome.delivered),
         }

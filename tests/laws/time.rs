@@ -118,7 +118,7 @@ impl Law for Clock {
             Event::RequestPreempted { at, .. } => {
                 require(*at >= self.scheduled.max(self.applied), || format!("a preemption at {at}"))
             }
-            Event::DummyStepRun { .. } => {}
+            Event::DummyStepRun { .. } => Ok(()),
             Event::StepScheduled(step) => self.schedule(step),
             Event::StepApplied { at, .. } => self.apply(*at),
         }
