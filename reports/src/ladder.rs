@@ -28,7 +28,8 @@ pub struct LadderCandidate {
     pub capture_sizes: Vec<u32>,
     /// The top rung, tokens: a larger step runs without a graph. Null if nothing is captured.
     pub ceiling: Option<u32>,
-    /// The padded size of every step size up to the ceiling, as spans.
+    /// The padded size of every step size up to the ceiling, as spans; empty where kinds of batch pad to sizes of their
+    /// own, which the descriptors show.
     pub padded: Vec<PaddedSpan>,
     /// The descriptors in the order in which the engine captures them.
     pub descriptors: Vec<DescriptorRecord>,

@@ -82,6 +82,14 @@ impl GraphPlan {
         }
     }
 
+    /// All kinds of batch pad to the same sizes.
+    #[must_use]
+    pub fn has_one_ladder(&self) -> bool {
+        match self {
+            Self::Vllm(plan) => !plan.has_separate_ladders(),
+        }
+    }
+
     /// The largest capture size; 0 without graphs.
     #[must_use]
     pub fn ceiling(&self) -> u32 {

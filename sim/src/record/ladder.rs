@@ -20,7 +20,11 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
         cudagraph_mode: plan.mode_name(),
         capture_sizes: plan.capture_sizes().to_vec(),
         ceiling: plan.capture_sizes().last().copied(),
-        padded: PaddedSpan::of_table(padded_table(plan.capture_sizes())),
+        padded: if plan.has_one_ladder() {
+            PaddedSpan::of_table(padded_table(plan.capture_sizes()))
+        } else {
+            Vec::new()
+        },
         descriptors: captured.iter().filter_map(descriptor).collect::<Vec<DescriptorRecord>>(),
         counts: LadderCounts {
             sizes: plan.capture_sizes().len() as u64,

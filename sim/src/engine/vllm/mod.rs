@@ -8,9 +8,11 @@
 pub mod attention;
 pub mod breakable;
 pub mod config;
+pub mod decoder_replay;
 pub mod device_defaults;
 pub mod dispatch;
 mod drafting;
+pub mod encoder;
 pub mod error;
 pub mod grids;
 pub mod ladder;

@@ -22,6 +22,8 @@ pub struct GraphPlan {
     requested: CudagraphMode,
     mode: CudagraphMode,
     ladder: Ladder,
+    /// Prefill and decode batches pad to sizes of their own.
+    separate: bool,
     /// The largest graph for a batch that does not decode, in tokens.
     mixed_ceiling: u32,
     /// Tokens of a request that decodes with all its drafts.
@@ -86,6 +88,7 @@ impl GraphPlan {
             requested: config.requested,
             mode,
             ladder,
+            separate: separate.is_some(),
             mixed_ceiling,
             query_len,
             compilation: config.compilation,
@@ -191,6 +194,12 @@ impl GraphPlan {
     #[must_use]
     pub fn capture_sizes(&self) -> &[u32] {
         &self.ladder.sizes
+    }
+
+    /// Prefill and decode batches pad to sizes of their own: the capture sizes are those of both together.
+    #[must_use]
+    pub fn has_separate_ladders(&self) -> bool {
+        self.separate
     }
 
     /// The largest capture size, in tokens; 0 without graphs.
