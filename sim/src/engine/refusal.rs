@@ -19,6 +19,28 @@ pub enum Refusal {
         /// The longest request allowed, in tokens.
         max_model_len: u32,
     },
+    /// SGLang: the prompt leaves no room for one output token in the context.
+    #[error(
+        "a prompt of {prompt_tokens} tokens and 1 output token exceed context_length = {context_length}: shorten the \
+         prompt or raise context_length"
+    )]
+    BeyondContext {
+        /// The prompt's length in tokens.
+        prompt_tokens: u32,
+        /// The longest request allowed, in tokens.
+        context_length: u32,
+    },
+    /// SGLang: the KV pool could never take the request.
+    #[error(
+        "a prompt of {prompt_tokens} tokens and 1 output token exceed the {longest} tokens that the KV pool can hold of \
+         one request: shorten the prompt or enlarge the pool"
+    )]
+    BeyondPool {
+        /// The prompt's length in tokens.
+        prompt_tokens: u32,
+        /// The longest request that the pool takes, in tokens.
+        longest: u32,
+    },
 }
 
 /// The engine's check of a prompt against `max_model_len`: one output token must fit behind it.

@@ -3,6 +3,7 @@
 mod capture_bs;
 mod dedup;
 mod dispatch;
+mod scheduler;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -14,6 +14,8 @@ pub mod error;
 pub mod ladder;
 pub mod memory;
 pub mod options;
+pub mod pages;
 pub mod removed_flags;
+pub mod scheduler;
 pub mod settings;
 pub mod warning;

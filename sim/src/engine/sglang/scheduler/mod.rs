@@ -1,0 +1,218 @@
+//! SGLang's scheduler, step by step (SGLang specification section 10).
+//!
+//! Every step tries to compute prompts first and decodes only if none can be admitted. This is the plain walk: a step
+//! looks at every running request, as the engine does.
+//!
+//! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
+//! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
+//!
+//! Where the specification is silent or a real server would fail, this is what happens:
+//! - Retracted requests go to the end of the queue and count only the output that is left to them when they come back.
+//!   What a step in flight computes for them is dropped.
+//! - The engine aborts a last running request for which there is no page; here it is retracted too, so that none is lost.
+//! - A resumed chunk that finds fewer pages than it may take computes what fits, or waits while others decode.
+//! - A request is cut, and a prompt refused, so that an idle server can always admit it: prompt, output and one page stay
+//!   below the pool.
+//! - A step with nothing to run starts the ratio over, as an idle engine does.
+
+pub mod adder;
+mod output;
+pub mod ratio;
+mod request;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use super::error::EngineError;
+use super::options::{OutputEnd, SglangOptions};
+use super::pages::PagePool;
+use crate::engine::refusal::Refusal;
+use crate::engine::request::{NewRequest, Slot};
+use adder::PrefillLimits;
+use ratio::NewTokenRatio;
+use request::{Request, Slab};
+
+/// One engine's scheduler: its waiting queue, its running list and its KV pages.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    rules: Rules,
+    requests: Slab,
+    /// Not admitted, or retracted; the head goes first.
+    waiting: VecDeque<Slot>,
+    /// Prompts computed, or to be computed by a step in flight.
+    running: Vec<Slot>,
+    /// The one admitted request whose prompt is computed in part.
+    chunked: Option<Slot>,
+    /// Requests that surely finish in flight: they hold rows and pages until then.
+    leaving: u32,
+    /// Nobody is admitted until somebody leaves.
+    batch_is_full: bool,
+    pool: PagePool,
+    ratio: NewTokenRatio,
+    retractions: u64,
+    /// Some request came with an adapter.
+    adapters: bool,
+    /// The shares of the step at hand; empty between steps.
+    admitted: Vec<(Slot, u32)>,
+}
+
+/// The options in the form in which the steps read them.
+#[derive(Clone, Debug)]
+struct Rules {
+    limits: PrefillLimits,
+    request_rows: u32,
+    /// Decode rows ride along in prefill steps.
+    mixed: bool,
+    overlap: bool,
+    /// Tokens per request of a decode step.
+    width: u32,
+    end: OutputEnd,
+    context_length: u32,
+    /// Most tokens of a request, prompt and output.
+    longest: u32,
+}
+
+/// The memory of a started server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerMemory {
+    /// Tokens of the KV pool; whole pages count.
+    pub kv_tokens: u64,
+    /// Rows of the request pool.
+    pub request_rows: u32,
+}
+
+/// Checks that an engine with this pool could serve anybody.
+///
+/// # Errors
+/// [`EngineError::PoolTooSmall`] and [`EngineError::ChunkBelowPage`].
+pub fn check_memory(
+    options: &SglangOptions,
+    chunked_prefill_size: i32,
+    memory: ServerMemory,
+) -> Result<(), EngineError> {
+    let page_size = options.scheduler.page_size;
+    let needed = u64::from(page_size) + 2;
+    if memory.kv_tokens / u64::from(page_size) * u64::from(page_size) <= needed {
+        return Err(EngineError::PoolTooSmall { tokens: memory.kv_tokens, page_size, needed });
+    }
+    let chunk = PrefillLimits::of(&options.scheduler, chunked_prefill_size).chunked_prefill_size;
+    match chunk.filter(|&chunk| chunk < page_size) {
+        Some(chunk) => Err(EngineError::ChunkBelowPage { chunk, page_size }),
+        None => Ok(()),
+    }
+}
+
+impl Scheduler {
+    /// An idle scheduler. `chunked_prefill_size` is the settled one.
+    ///
+    /// The options are those of an engine that starts: they pass [`check_memory`], and every size is at least 1.
+    #[must_use]
+    pub fn new(options: &SglangOptions, chunked_prefill_size: i32, memory: ServerMemory) -> Self {
+        let scheduler = &options.scheduler;
+        let page_size = scheduler.page_size;
+        let pages = u32::try_from(memory.kv_tokens / u64::from(page_size)).unwrap_or(u32::MAX);
+        let limits = PrefillLimits::of(scheduler, chunked_prefill_size);
+        let most = (u64::from(pages) * u64::from(page_size)).saturating_sub(u64::from(page_size) + 1);
+        Self {
+            rules: Rules {
+                limits,
+                request_rows: memory.request_rows.max(1),
+                mixed: scheduler.enable_mixed_chunk
+                    && !scheduler.return_logprob
+                    && limits.chunked_prefill_size.is_some(),
+                overlap: !scheduler.disable_overlap_schedule,
+                width: options.decode_width().max(1),
+                end: scheduler.output_end,
+                context_length: scheduler.context_length,
+                longest: u32::try_from(most).unwrap_or(u32::MAX).min(scheduler.context_length),
+            },
+            requests: Slab::default(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            chunked: None,
+            leaving: 0,
+            batch_is_full: false,
+            pool: PagePool::new(pages, page_size, !scheduler.disable_radix_cache),
+            ratio: NewTokenRatio::new(scheduler.schedule_conservativeness),
+            retractions: 0,
+            adapters: false,
+            admitted: Vec::new(),
+        }
+    }
+
+    /// Whether the engine takes a prompt of this length: one output token must fit behind it.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for an empty prompt and for one too long for the context or the pool.
+    pub fn fits(&self, prompt_tokens: u32) -> Result<(), Refusal> {
+        let Rules { context_length, longest, .. } = self.rules;
+        if prompt_tokens == 0 {
+            Err(Refusal::EmptyPrompt)
+        } else if prompt_tokens >= context_length {
+            Err(Refusal::BeyondContext { prompt_tokens, context_length })
+        } else if prompt_tokens >= longest {
+            Err(Refusal::BeyondPool { prompt_tokens, longest })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Queues a request whose prompt [`fits`](Self::fits); the next step can admit it.
+    pub fn add(&mut self, request: &NewRequest) -> Slot {
+        debug_assert_eq!(self.fits(request.prompt_tokens), Ok(()), "refused requests are not added");
+        self.adapters |= request.adapter.is_some();
+        let slot = self.requests.insert(Request::new(request, self.rules.end, self.rules.longest));
+        self.waiting.push_back(slot);
+        slot
+    }
+
+    /// Some request is unfinished.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.running() + self.waiting() > 0
+    }
+
+    /// Requests that have been admitted and are unfinished.
+    #[must_use]
+    pub fn running(&self) -> u32 {
+        self.running.len() as u32 + self.leaving + u32::from(self.chunked.is_some())
+    }
+
+    /// Requests in the waiting queue, retracted ones included.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.waiting.len() as u32
+    }
+
+    /// KV pages that a request can have: those that hold nothing, and cached ones that nobody stands on.
+    #[must_use]
+    pub fn free_blocks(&self) -> u32 {
+        self.pool.available()
+    }
+
+    /// KV pages of the pool.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        self.pool.usable()
+    }
+
+    /// Retractions so far.
+    #[must_use]
+    pub fn preemptions(&self) -> u64 {
+        self.retractions
+    }
+
+    /// Share of their longest output that is reserved for running requests.
+    #[must_use]
+    pub fn new_token_ratio(&self) -> f64 {
+        self.ratio.current()
+    }
+
+    /// Steps in flight that the engine's loop allows: 2 with overlap scheduling, otherwise 1.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        if self.rules.overlap { 2 } else { 1 }
+    }
+}

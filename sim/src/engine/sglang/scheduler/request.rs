@@ -1,0 +1,125 @@
+//! What the scheduler keeps of each live request.
+
+use std::ops::{Index, IndexMut};
+
+use super::adder::Claim;
+use crate::engine::request::{Adapter, NewRequest, RequestId, SharedPrefix, Slot};
+use crate::engine::sglang::options::OutputEnd;
+use crate::engine::sglang::pages::Held;
+
+/// The state of one live request (SGLang specification section 10). All lengths in tokens.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) id: RequestId,
+    pub(super) prompt: u32,
+    /// Prompt and delivered output.
+    pub(super) known: u32,
+    /// The value of `known` at which the request finishes.
+    pub(super) limit: u32,
+    /// What its client asked for at most.
+    pub(super) max_new: u32,
+    /// Nothing but `max_new` ends it.
+    pub(super) ignore_eos: bool,
+    /// Tokens whose keys and values are computed once every step in flight has run, every draft taken as accepted.
+    pub(super) computed: u32,
+    /// Entries in flight that will deliver: at least one token each.
+    pub(super) pending: u32,
+    /// Entries in flight whose tokens are dropped, because the request was retracted.
+    pub(super) stale: u32,
+    pub(super) held: Held,
+    pub(super) shared: SharedPrefix,
+    pub(super) adapter: Option<Adapter>,
+    /// Its computed prompt is in the cache.
+    pub(super) prompt_cached: bool,
+    /// It was retracted and waits.
+    pub(super) retracted: bool,
+    /// It surely finishes in flight and is no longer in the running list.
+    pub(super) leaving: bool,
+}
+
+impl Request {
+    /// A request of which no more than `longest` tokens, prompt and output, can be held.
+    pub(super) fn new(request: &NewRequest, end: OutputEnd, longest: u32) -> Self {
+        let prompt = request.prompt_tokens;
+        let room = longest - prompt;
+        let output = request.output_tokens.clamp(1, room);
+        let max_new = match end {
+            OutputEnd::Length | OutputEnd::IgnoreEos => output,
+            OutputEnd::Eos { max_new_tokens } => max_new_tokens.clamp(1, room),
+        };
+        Self {
+            id: request.id,
+            prompt,
+            known: prompt,
+            limit: prompt + output.min(max_new),
+            max_new,
+            ignore_eos: end == OutputEnd::IgnoreEos,
+            computed: 0,
+            pending: 0,
+            stale: 0,
+            held: Held::default(),
+            shared: request.shared.clone(),
+            adapter: request.adapter,
+            prompt_cached: false,
+            retracted: false,
+            leaving: false,
+        }
+    }
+
+    /// Output tokens delivered.
+    pub(super) fn produced(&self) -> u32 {
+        self.known - self.prompt
+    }
+
+    pub(super) fn claim(&self) -> Claim {
+        Claim { prompt: self.prompt, produced: self.produced(), max_new: self.max_new, ignore_eos: self.ignore_eos }
+    }
+
+    /// The steps in flight surely reach its last token.
+    pub(super) fn finishes_in_flight(&self) -> bool {
+        self.known + self.pending >= self.limit
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.known >= self.limit
+    }
+}
+
+/// Live requests by slot. Vacated slots are reused, so that memory follows the most requests ever live at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slab {
+    requests: Vec<Request>,
+    vacant: Vec<Slot>,
+}
+
+impl Slab {
+    pub(super) fn insert(&mut self, request: Request) -> Slot {
+        if let Some(slot) = self.vacant.pop() {
+            self[slot] = request;
+            return slot;
+        }
+        let slot = Slot(u32::try_from(self.requests.len()).expect("request numbers are 32 bits wide, so slots are"));
+        self.requests.push(request);
+        slot
+    }
+
+    /// Leaves the finished request readable until its slot is taken again.
+    pub(super) fn vacate(&mut self, slot: Slot) {
+        self.vacant.push(slot);
+    }
+}
+
+impl Index<Slot> for Slab {
+    type Output = Request;
+    #[inline]
+    fn index(&self, slot: Slot) -> &Request {
+        &self.requests[slot.0 as usize]
+    }
+}
+
+impl IndexMut<Slot> for Slab {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Request {
+        &mut self.requests[slot.0 as usize]
+    }
+}
