@@ -15,6 +15,7 @@ pub mod ladder;
 pub mod memory;
 pub mod options;
 pub mod pages;
+pub mod plan;
 pub mod removed_flags;
 pub mod scheduler;
 pub mod settings;

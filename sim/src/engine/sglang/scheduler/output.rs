@@ -1,6 +1,7 @@
 //! Applying the output of a step.
 
 use super::Scheduler;
+use super::request::Place;
 use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan, Verified};
 
 impl Scheduler {
@@ -53,7 +54,7 @@ impl Scheduler {
             // The last token was only delivered.
             self.pool.cache(&mut request.held, request.id, &request.shared, request.known - 1);
             self.pool.release(&mut request.held);
-            self.leaving -= u32::from(request.leaving);
+            self.leaving -= u32::from(request.place == Place::Leaving);
             self.requests.vacate(entry.slot);
         }
         out.delivered.push(Delivered { slot: entry.slot, id: entry.id, tokens, first, finished });

@@ -31,10 +31,18 @@ pub(super) struct Request {
     pub(super) adapter: Option<Adapter>,
     /// Its computed prompt is in the cache.
     pub(super) prompt_cached: bool,
-    /// It was retracted and waits.
-    pub(super) retracted: bool,
+    pub(super) place: Place,
+}
+
+/// Where a live request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the waiting queue.
+    Queued,
+    /// In the running list, or the chunked request.
+    Admitted,
     /// It surely finishes in flight and is no longer in the running list.
-    pub(super) leaving: bool,
+    Leaving,
 }
 
 impl Request {
@@ -61,8 +69,7 @@ impl Request {
             shared: request.shared.clone(),
             adapter: request.adapter,
             prompt_cached: false,
-            retracted: false,
-            leaving: false,
+            place: Place::Queued,
         }
     }
 

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::Scheduler;
 use super::adder::{AddResult, PrefillAdder};
+use super::request::Place;
 use crate::engine::request::{Adapter, Slot};
 use crate::engine::sglang::options::OutputEnd;
 use crate::engine::step::{Preempted, Scheduled, StepPlan};
@@ -39,9 +40,11 @@ impl Scheduler {
         let before = *leaving;
         self.running.retain(|&slot| {
             let request = &mut requests[slot];
-            request.leaving = request.finishes_in_flight();
-            *leaving += u32::from(request.leaving);
-            !request.leaving
+            if request.finishes_in_flight() {
+                request.place = Place::Leaving;
+                *leaving += 1;
+            }
+            request.place == Place::Admitted
         });
         self.batch_is_full &= *leaving == before;
     }
@@ -124,7 +127,7 @@ impl Scheduler {
             if let Some(admission) = admission {
                 self.waiting.pop_front();
                 request.computed = cached_tokens;
-                request.retracted = false;
+                request.place = Place::Admitted;
                 if admission.chunked {
                     self.chunked = Some(slot);
                 }
@@ -222,7 +225,7 @@ impl Scheduler {
             let request = &mut self.requests[slot];
             needed -= self.pool.missing(&request.held, request.computed + self.rules.width);
             self.pool.release(&mut request.held);
-            (request.computed, request.prompt_cached, request.retracted) = (0, false, true);
+            (request.computed, request.prompt_cached, request.place) = (0, false, Place::Queued);
             request.stale += std::mem::take(&mut request.pending);
             self.waiting.push_back(slot);
             self.retractions += 1;
@@ -231,7 +234,7 @@ impl Scheduler {
                 break;
             }
         }
-        self.running.retain(|&slot| !self.requests[slot].retracted);
+        self.running.retain(|&slot| self.requests[slot].place == Place::Admitted);
         let left = self.running.iter().map(|&slot| &self.requests[slot]);
         self.ratio.retracted(left.map(|request| (request.produced(), request.max_new)));
         self.batch_is_full = false;

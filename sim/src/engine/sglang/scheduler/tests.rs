@@ -381,7 +381,7 @@ impl<'a> Oracle<'a> {
         let page = self.page();
         let ceil = |tokens: u32| i64::from(tokens.div_ceil(page) * page);
         let pool = i64::from(self.scheduler.pool.available() * page);
-        let riders = if rules.mixed { self.running.len() as i64 } else { 0 };
+        let riders = if rules.mixed { i64::from(self.running.len() as u32) } else { 0 };
         let ratio = self.scheduler.ratio.current();
         let outputs: f64 = self.running.iter().map(|request| f64::from(Self::reserved(request)) * ratio).sum();
         let mut taken: Vec<(&Request, u32)> = Vec::new();
