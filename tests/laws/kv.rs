@@ -14,6 +14,11 @@ pub(crate) struct Blocks {
     block_size: u32,
     usable: u32,
     watermark: u32,
+    /// Requests may share blocks.
+    shares: bool,
+    /// Tokens beyond the computed ones for which a request may hold blocks: rejected drafts and those to come.
+    ahead: u32,
+    max_model_len: u32,
     pub(crate) used_max: u32,
 }
 
@@ -25,13 +30,23 @@ impl Blocks {
             block_size: options.block_size,
             usable: setup.kv_pool.num_gpu_blocks - 1,
             watermark: (options.watermark * f64::from(setup.kv_pool.num_gpu_blocks)) as u32,
+            shares: options.enable_prefix_caching,
+            ahead: match vllm(setup).graphs.num_speculative_tokens {
+                0 => 0,
+                drafts => 3 * (1 + drafts),
+            },
+            max_model_len: options.max_model_len,
             used_max: 0,
         }
     }
 
-    fn used(&self) -> u32 {
-        let running = self.ledger.live.values().filter(|live| live.running);
-        running.map(|live| live.computed.div_ceil(self.block_size)).sum()
+    /// The fewest and the most blocks that the running requests can hold.
+    fn used(&self) -> (u32, u32) {
+        let blocks = |tokens: u32| tokens.min(self.max_model_len).div_ceil(self.block_size);
+        let running = || self.ledger.live.values().filter(|live| live.running).map(|live| live.computed);
+        let each = running().map(blocks);
+        let least = if self.shares { each.max().unwrap_or(0) } else { each.sum() };
+        (least, running().map(|computed| blocks(computed + self.ahead)).sum())
     }
 }
 
@@ -44,9 +59,10 @@ impl Law for Blocks {
         require(step.usable_blocks == self.usable, || {
             format!("step {}: a pool of {} blocks, not {}", step.step, step.usable_blocks, self.usable)
         })?;
-        let used = self.used();
-        require(used + step.free_blocks == self.usable, || {
-            format!("step {}: {used} used and {} free of {}", step.step, step.free_blocks, self.usable)
+        let used = self.usable - step.free_blocks;
+        let (least, most) = self.used();
+        require((least..=most).contains(&used), || {
+            format!("step {}: {used} used of {}, from tokens {least} to {most}", step.step, self.usable)
         })?;
         let admitted = step.plan.entries.iter().filter(|entry| !ran_before.contains(&entry.id.0)).count();
         let others_ran = step.running as usize > admitted;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sim::engine::request::RequestId;
-use sim::engine::step::{Delivered, Scheduled, StepPlan};
+use sim::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan};
 use sim::observe::{Event, StepScheduled};
 use sim::server::{RunEnd, Setup};
 use sim::time::SimTime;
@@ -17,6 +17,8 @@ pub(crate) struct Ledger {
     running_max: u32,
     depth: usize,
     max_model_len: u32,
+    /// Tokens per block where the prefix cache is on: what an admission finds there is a multiple of it.
+    cached_block: Option<u32>,
     pub(crate) live: BTreeMap<u32, Live>,
     in_flight: VecDeque<Flight>,
     pub(crate) offered: u32,
@@ -37,8 +39,12 @@ pub(crate) struct Live {
     /// Tokens it is to receive: its output, cut where the longest request ends.
     due: u32,
     delivered: u32,
-    /// Output tokens of steps in flight.
+    /// Output tokens that steps in flight may bring: one a step, and one for each draft.
     pending: u32,
+    /// Steps in flight in which it samples.
+    sampling: u32,
+    /// Admissions so far.
+    lives: u32,
     pub(crate) computed: u32,
     /// What was known of it when it was last admitted.
     prefill_tokens: u32,
@@ -47,7 +53,16 @@ pub(crate) struct Live {
 
 struct Flight {
     step: u64,
-    sampled: Vec<u32>,
+    sampled: Vec<Sampled>,
+}
+
+/// A request that samples in a step in flight.
+#[derive(Clone, Copy)]
+struct Sampled {
+    id: u32,
+    drafts: u32,
+    /// Its admissions when it was scheduled.
+    lives: u32,
 }
 
 impl Ledger {
@@ -59,6 +74,7 @@ impl Ledger {
             running_max: options.max_num_active_seqs.unwrap_or(options.max_num_seqs),
             depth: if options.async_scheduling { 2 } else { 1 },
             max_model_len: options.max_model_len,
+            cached_block: options.enable_prefix_caching.then_some(options.block_size),
             live: BTreeMap::new(),
             in_flight: VecDeque::new(),
             offered: 0,
@@ -73,7 +89,8 @@ impl Ledger {
     /// Whether a request scheduled with `entry` may be in a decode graph of runner V2: past its prefill, or with one
     /// token after the first.
     pub(crate) fn decode_eligible(&self, entry: &Scheduled) -> bool {
-        entry.context_tokens >= self.live[&entry.id.0].prefill_tokens || (entry.tokens == 1 && entry.context_tokens > 0)
+        entry.context_tokens >= self.live[&entry.id.0].prefill_tokens
+            || (entry.tokens - entry.drafts == 1 && entry.context_tokens > 0)
     }
 
     /// The balance when the run has ended: nobody is left, and the run says so too.
@@ -106,6 +123,8 @@ impl Ledger {
             due,
             delivered: 0,
             pending: 0,
+            sampling: 0,
+            lives: 0,
             computed: 0,
             prefill_tokens: 0,
             running: false,
@@ -122,11 +141,19 @@ impl Ledger {
         for entry in &plan.entries {
             require(plan.preempted.iter().all(|out| out.id != entry.id), || format!("{entry:?} was just preempted"))?;
             let live = self.live.get_mut(&entry.id.0).ok_or_else(|| format!("{entry:?} is not there"))?;
-            live.schedule(entry)?;
+            live.schedule(entry, self.cached_block)?;
         }
         self.check_step(step, plan)?;
-        let sampled: Vec<u32> = plan.entries.iter().filter(|entry| entry.samples).map(|entry| entry.id.0).collect();
-        require(sampled.len() == plan.sampled as usize, || format!("{plan:?} miscounts who samples"))?;
+        let sampled: Vec<Sampled> = plan
+            .entries
+            .iter()
+            .filter(|entry| entry.samples)
+            .map(|entry| Sampled { id: entry.id.0, drafts: entry.drafts, lives: self.live[&entry.id.0].lives })
+            .collect();
+        let drafts: u32 = sampled.iter().map(|sampled| sampled.drafts).sum();
+        require((sampled.len(), drafts) == (plan.sampled as usize, plan.drafts), || {
+            format!("{plan:?} miscounts who samples and what is verified")
+        })?;
         self.in_flight.push_back(Flight { step: step.step, sampled });
         require(self.in_flight.len() <= self.depth, || format!("{} steps in flight", self.in_flight.len()))
     }
@@ -155,49 +182,81 @@ impl Ledger {
         })
     }
 
-    fn apply(&mut self, step: u64, delivered: &[Delivered]) -> Result<(), String> {
+    fn apply(&mut self, step: u64, outcome: &StepOutcome) -> Result<(), String> {
         let flight = self.in_flight.pop_front().ok_or("output of no step")?;
         require(flight.step == step, || format!("output of step {step} instead of {}", flight.step))?;
-        let receivers: Vec<u32> = delivered.iter().map(|delivered| delivered.id.0).collect();
-        require(receivers == flight.sampled, || format!("{receivers:?} received what {:?} sampled", flight.sampled))?;
-        for delivered in delivered {
-            let id = delivered.id.0;
-            let live = self.live.get_mut(&id).ok_or_else(|| format!("{delivered:?} is not there"))?;
-            live.deliver(delivered)?;
+        let mut delivered = outcome.delivered.iter();
+        let mut verified = outcome.verified.iter();
+        let mut late = outcome.late.iter();
+        for sampled in &flight.sampled {
+            let accepted = match sampled.drafts {
+                0 => 0,
+                drafts => {
+                    let verified = verified.next().filter(|of| of.id.0 == sampled.id && of.drafts == drafts);
+                    verified.ok_or_else(|| format!("step {step}: drafts of {} are not verified", sampled.id))?.accepted
+                }
+            };
+            require(accepted <= sampled.drafts, || format!("step {step}: more accepted than there was"))?;
+            let Some(live) = self.live.get_mut(&sampled.id) else {
+                let is_late = late.next().is_some_and(|id| id.0 == sampled.id);
+                require(is_late, || format!("step {step}: {} is gone, and nobody calls it late", sampled.id))?;
+                continue;
+            };
+            let delivered = delivered.next().filter(|of| of.id.0 == sampled.id);
+            let delivered = delivered.ok_or_else(|| format!("step {step}: {} received nothing", sampled.id))?;
+            live.deliver(delivered, sampled, accepted)?;
             if delivered.finished {
                 self.delivered_tokens += u64::from(live.delivered);
-                self.live.remove(&id);
+                self.live.remove(&sampled.id);
                 self.finished += 1;
             }
         }
-        Ok(())
+        let left = (delivered.count(), verified.count(), late.count());
+        require(left == (0, 0, 0), || format!("step {step}: {outcome:?} of {} who sampled", flight.sampled.len()))
     }
 }
 
 impl Live {
-    fn schedule(&mut self, entry: &Scheduled) -> Result<(), String> {
+    fn schedule(&mut self, entry: &Scheduled, cached_block: Option<u32>) -> Result<(), String> {
         if !self.running {
             require(self.pending == 0, || format!("{entry:?} was admitted with output in flight"))?;
             (self.running, self.prefill_tokens) = (true, self.prompt + self.delivered);
+            self.lives += 1;
+            if let Some(block) = cached_block {
+                let found = entry.context_tokens;
+                require(found.is_multiple_of(block) && found < self.prefill_tokens, || {
+                    format!("{entry:?} was found cached")
+                })?;
+                self.computed = found;
+            }
         }
         require(entry.slot.0 == self.slot && entry.context_tokens == self.computed && entry.tokens > 0, || {
             format!("{entry:?}, computed {}, slot {}", self.computed, self.slot)
         })?;
         self.computed += entry.tokens;
         let known = self.prompt + self.delivered + self.pending;
-        require(self.computed <= known && entry.samples == (self.computed == known), || {
+        let as_known = if entry.samples { self.computed == known + entry.drafts } else { self.computed < known };
+        require(as_known && (entry.samples || entry.drafts == 0), || {
             format!("{entry:?}: computed {} of {known} known tokens", self.computed)
         })?;
-        self.pending += u32::from(entry.samples);
-        require(self.delivered + self.pending <= self.due, || format!("{entry:?} goes beyond its {} tokens", self.due))
+        if entry.samples {
+            self.pending += 1 + entry.drafts;
+            self.sampling += 1;
+        }
+        require(self.delivered + self.sampling <= self.due, || format!("{entry:?} goes beyond its {} tokens", self.due))
     }
 
-    fn deliver(&mut self, delivered: &Delivered) -> Result<(), String> {
-        require(delivered.tokens == 1 && self.pending > 0, || format!("{delivered:?} was not sampled"))?;
+    fn deliver(&mut self, delivered: &Delivered, sampled: &Sampled, accepted: u32) -> Result<(), String> {
+        let tokens = (1 + accepted).min(self.due - self.delivered);
+        require(delivered.tokens == tokens && self.sampling > 0, || format!("{delivered:?} of {accepted} accepted"))?;
         require(delivered.slot.0 == self.slot, || format!("{delivered:?} has slot {}", self.slot))?;
         require(delivered.first == (self.delivered == 0), || format!("{delivered:?} after {} tokens", self.delivered))?;
-        self.delivered += 1;
-        self.pending -= 1;
+        self.delivered += tokens;
+        self.sampling -= 1;
+        self.pending -= 1 + sampled.drafts;
+        if self.running && sampled.lives == self.lives {
+            self.computed -= 1 + sampled.drafts - tokens;
+        }
         require(delivered.finished == (self.delivered == self.due), || {
             format!("{delivered:?} after {} of {} tokens", self.delivered, self.due)
         })
@@ -219,7 +278,7 @@ impl Law for Ledger {
             Event::RequestPreempted { id, .. } => self.preempt(*id),
             Event::DummyStepRun { .. } => Ok(()),
             Event::StepScheduled(step) => self.schedule(step),
-            Event::StepApplied { step, outcome, .. } => self.apply(*step, &outcome.delivered),
+            Event::StepApplied { step, outcome, .. } => self.apply(*step, outcome),
         }
     }
 }
