@@ -1,6 +1,6 @@
 //! The records of Rungwise's results and the writers that show them.
 //!
-//! A command fills one of four reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`ExplainReport`]) and hands
+//! A command fills one of five reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`], [`ExplainReport`]) and hands
 //! it to a writer; long runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names
 //! are the public names of the JSON, JSONL and CSV output: `SCHEMA.md` of this crate lists every one.
 //!
@@ -31,6 +31,7 @@ mod requests;
 pub mod rows;
 mod run;
 mod seeds;
+mod startup;
 mod steps;
 pub mod text;
 
@@ -53,6 +54,7 @@ pub use run::{
     ScenarioReport, SloAttainment, SloReport, Startup,
 };
 pub use seeds::SeedsError;
+pub use startup::{CaptureReport, PhaseReport, StartMemory, StartupCandidate, StartupReport};
 pub use steps::{STEP_SCHEMA, StepHeader, StepLine, StepLog, StepRecord};
 pub use warning::Warning;
 

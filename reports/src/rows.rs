@@ -1,4 +1,5 @@
-//! Reports as CSV: one header row, then one row a candidate (a descriptor for `ladder`, a choice for `explain`).
+//! Reports as CSV: one header row, then one row a candidate (a descriptor for `ladder`, a phase or a capture for
+//! `startup`, a choice for `explain`).
 //!
 //! Columns are the JSON names, nested ones as paths with dots; numbers are exact, undefined ones are empty cells.
 
@@ -6,6 +7,7 @@ use std::io::{self, Write};
 
 use crate::{
     CandidateReport, CostTerms, DescriptorRecord, ExplainReport, FIGURES, Figure, LadderReport, PriceReport, RunReport,
+    StartupReport,
 };
 
 /// Writes the candidates of a run. With several seeds every figure takes three columns: `.mean`, `.low` and `.high`.
@@ -119,6 +121,46 @@ pub fn ladder(report: &LadderReport, sink: &mut impl Write) -> io::Result<()> {
             row.extend(descriptor_cells(descriptor));
             row
         })
+    });
+    table(sink, &columns, rows)
+}
+
+/// Writes the phases of each start in order, one row each, then its captures.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        "candidate",
+        "phase",
+        "at_s",
+        "seconds",
+        "count",
+        "mode",
+        "tokens",
+        "requests",
+        "uniform",
+        "max_query",
+        "loras",
+        "ubatches",
+        "pool_bytes",
+        "executables_bytes",
+    ];
+    let rows = report.candidates.iter().flat_map(|candidate| {
+        let phases = candidate.phases.iter().map(|phase| {
+            let mut row = vec![candidate.name.clone(), phase.phase.to_string(), cell(phase.at_s), cell(phase.seconds)];
+            row.push(phase.count.to_string());
+            row.extend(std::iter::repeat_n(String::new(), 9));
+            row
+        });
+        let captures = candidate.captures.iter().map(|capture| {
+            let mut row = vec![candidate.name.clone(), "graph".to_owned(), cell(capture.at_s), cell(capture.seconds)];
+            row.push("1".to_owned());
+            row.extend(descriptor_cells(&capture.descriptor));
+            row.extend([capture.pool_bytes, capture.executables_bytes].map(|bytes| bytes.to_string()));
+            row
+        });
+        phases.chain(captures).collect::<Vec<_>>()
     });
     table(sink, &columns, rows)
 }

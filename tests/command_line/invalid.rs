@@ -33,7 +33,7 @@ fn first_refusal(file: &str) -> (&'static str, Answer) {
 fn every_command_refuses_alike() {
     let file = "tests/invalid/unknown_key.toml";
     let message = sim(&["check", file]).refused(3);
-    for command in ["run", "price", "ladder"] {
+    for command in ["run", "price", "ladder", "startup"] {
         assert_eq!(sim(&[command, file]).refused(3), message, "{command}");
     }
     assert_eq!(sim(&["explain", "--decodes", "1", "--scenario", file]).refused(3), message);

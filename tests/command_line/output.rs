@@ -207,6 +207,7 @@ fn every_command_writes_every_format() {
         &["price", "steps.toml"],
         &["ladder", "scenario.toml"],
         &["ladder"],
+        &["startup", "scenario.toml"],
         &["explain", "--scenario", "scenario.toml", "--step", "3"],
         &["explain", "--decodes", "3", "--profile", "textbook"],
     ] {

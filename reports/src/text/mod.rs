@@ -12,6 +12,7 @@ mod prose;
 mod provenance;
 mod run;
 mod rungs;
+mod startup;
 
 use std::io::{self, Write};
 
@@ -19,6 +20,7 @@ pub use explain::explain;
 pub use ladder::ladder;
 pub use price::price;
 pub use run::run;
+pub use startup::startup;
 
 use crate::{EngineReport, ScenarioReport, Warning};
 

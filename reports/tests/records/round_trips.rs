@@ -25,6 +25,7 @@ fn every_report_reads_back() {
     round_trip(&samples::run_over_seeds());
     insta::assert_snapshot!("json_price", round_trip(&samples::price()));
     insta::assert_snapshot!("json_ladder", round_trip(&samples::ladder()));
+    round_trip(&samples::startup());
     insta::assert_snapshot!("json_explain", round_trip(&samples::explain()));
 }
 

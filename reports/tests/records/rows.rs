@@ -57,10 +57,13 @@ fn several_seeds_give_three_columns_a_figure() {
 fn the_other_reports_are_tables_too() {
     insta::assert_snapshot!("csv_price", written(|sink| rows::price(&samples::price(), sink)));
     insta::assert_snapshot!("csv_ladder", written(|sink| rows::ladder(&samples::ladder(), sink)));
+    insta::assert_snapshot!("csv_startup", written(|sink| rows::startup(&samples::startup(), sink)));
     insta::assert_snapshot!("csv_explain", written(|sink| rows::explain(&samples::explain(), sink)));
     table(&written(|sink| rows::price(&samples::price(), sink)));
     let (_, descriptors) = table(&written(|sink| rows::ladder(&samples::ladder(), sink)));
     assert_eq!(descriptors.len(), 6);
+    let (_, starts) = table(&written(|sink| rows::startup(&samples::startup(), sink)));
+    assert_eq!(starts.len(), 4 + 3);
     let (_, choices) = table(&written(|sink| rows::explain(&samples::explain(), sink)));
     assert_eq!(choices.len(), 4);
 }

@@ -1,10 +1,11 @@
 //! Records with plausible figures, no two alike, so that a mixed-up column shows.
 
 use reports::{
-    Alternative, ArtifactReport, CandidateReport, Choice, CostTerms, DescriptorRecord, EngineReport, ExplainReport,
-    FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts, LadderReport, PaddedSpan, PairReport, PriceCandidate,
-    PriceReport, PriceRung, ProfileReport, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA, Saving, Scale,
-    ScenarioReport, SloReport, StepHeader, StepRecord, StepShapeReport, StepTimes, Warning,
+    Alternative, ArtifactReport, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord, EngineReport,
+    ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts, LadderReport, PaddedSpan, PairReport,
+    PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport, RequestRecord, RuleCheck, RunReport,
+    RungReport, STEP_SCHEMA, Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport,
+    StepHeader, StepRecord, StepShapeReport, StepTimes, Warning,
 };
 
 pub(crate) fn engine() -> EngineReport {
@@ -277,6 +278,76 @@ pub(crate) fn ladder() -> LadderReport {
                 descriptors: vec![],
                 counts: LadderCounts::default(),
                 capture_s: None,
+            },
+        ],
+    }
+}
+
+pub(crate) fn startup() -> StartupReport {
+    let phase = |phase: &'static str, at_s: f64, seconds: f64, count: u32, detail: &str| PhaseReport {
+        phase: phase.into(),
+        at_s,
+        seconds,
+        count,
+        detail: detail.to_owned(),
+    };
+    let capture = |mode, tokens, at_s: f64, seconds: f64, pool_mib: u64| CaptureReport {
+        descriptor: descriptor(mode, tokens, None),
+        at_s,
+        seconds,
+        pool_bytes: pool_mib << 20,
+        executables_bytes: 24 << 20,
+    };
+    let memory = StartMemory {
+        device_bytes: 80 << 30,
+        weights_bytes: 15 << 30,
+        activation_bytes: 1 << 30,
+        graph_estimate_bytes: Some(120 << 20),
+        graph_set_aside_bytes: 120 << 20,
+        graph_memory_bytes: 136 << 20,
+        graph_pool_bytes: 64 << 20,
+        graph_executables_bytes: 72 << 20,
+        kv_bytes: 57 << 30,
+        kv_blocks: 29_184,
+        kv_blocks_without_graphs: Some(29_244),
+        kv_blocks_less_estimate: Some(29_184),
+        kv_blocks_less_actual: Some(29_176),
+    };
+    StartupReport {
+        engine: EngineReport { max_model_len: None, async_scheduling: None, ..engine() },
+        profile: profile(),
+        warnings: warnings(),
+        candidates: vec![
+            StartupCandidate {
+                name: "engine default".into(),
+                cudagraph_mode: "FULL_AND_PIECEWISE".into(),
+                startup_s: 24.5,
+                phases: vec![
+                    phase("memory_profiling", 0.0, 3.0, 1, "one step of 8192 tokens"),
+                    phase("compilation", 3.0, 21.0, 1, "traced, then one range of sizes, cache cold"),
+                    phase("capture_piecewise", 24.0, 0.44, 2, "2, largest first, one warm-up run before each"),
+                    phase("capture_full", 24.44, 0.06, 1, "1, largest first, one warm-up run before each"),
+                ],
+                captures: vec![
+                    capture("PIECEWISE", 8, 24.0, 0.37, 64),
+                    capture("PIECEWISE", 4, 24.37, 0.07, 0),
+                    capture("FULL", 4, 24.44, 0.06, 0),
+                ],
+                memory,
+            },
+            StartupCandidate {
+                name: "no graphs".into(),
+                cudagraph_mode: "NONE".into(),
+                startup_s: 24.0,
+                phases: vec![],
+                captures: vec![],
+                memory: StartMemory {
+                    graph_estimate_bytes: None,
+                    kv_blocks_without_graphs: None,
+                    kv_blocks_less_estimate: None,
+                    kv_blocks_less_actual: None,
+                    ..memory
+                },
             },
         ],
     }

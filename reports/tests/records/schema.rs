@@ -65,6 +65,7 @@ fn every_key_is_documented() {
     check("`sim run`", &[value(&samples::run()), value(&samples::run_over_seeds())]);
     check("`sim price`", &[value(&samples::price())]);
     check("`sim ladder`", &[value(&samples::ladder())]);
+    check("`sim startup`", &[value(&samples::startup())]);
     check("`sim explain`", &[value(&samples::explain())]);
     check("`steps.jsonl`, header", &[value(&samples::step_header())]);
     check("`steps.jsonl`, step", &[value(&samples::step())]);

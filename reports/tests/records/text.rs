@@ -73,6 +73,11 @@ fn ladder() {
 }
 
 #[test]
+fn startup() {
+    insta::assert_snapshot!(shown(|sink| text::startup(&samples::startup(), sink)));
+}
+
+#[test]
 fn explain() {
     insta::assert_snapshot!(shown(|sink| text::explain(&samples::explain(), sink)));
 }

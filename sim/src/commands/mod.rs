@@ -9,6 +9,7 @@ mod inputs;
 mod ladder;
 mod price;
 mod run;
+mod startup;
 
 use std::io::{self, Write};
 
@@ -57,6 +58,7 @@ enum Command {
     Run(run::Arguments),
     Price(price::Arguments),
     Ladder(ladder::Arguments),
+    Startup(startup::Arguments),
     Explain(explain::Arguments),
     Check(check::Arguments),
 }
@@ -84,6 +86,7 @@ impl Cli {
             Command::Run(arguments) => run::execute(&arguments, out),
             Command::Price(arguments) => price::execute(&arguments, out),
             Command::Ladder(arguments) => ladder::execute(&arguments, out),
+            Command::Startup(arguments) => startup::execute(&arguments, out),
             Command::Explain(arguments) => explain::execute(&arguments, out),
             Command::Check(arguments) => check::execute(&arguments, out),
         }

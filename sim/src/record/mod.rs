@@ -6,6 +6,7 @@ pub mod explain;
 mod ladder;
 mod logs;
 mod price;
+mod startup;
 mod step;
 
 pub use candidate::candidate;
@@ -13,4 +14,5 @@ pub use context::{engine, profile, scenario, slo};
 pub use ladder::ladder;
 pub use logs::{RequestLogger, StepLogger};
 pub use price::price;
+pub use startup::{startup, startup_profile};
 pub use step::{artifact, cost_terms, descriptor, request, step, step_header};
