@@ -25,6 +25,8 @@ pub struct ExplainReport {
     pub rules: Vec<RuleCheck>,
     /// What ran.
     pub chosen: Choice,
+    /// Rows of the compiled version of the model that ran, `[first, last]`; null where there is one version or none.
+    pub compiled_for: Option<[u32; 2]>,
     /// What could have run instead, dearer or cheaper.
     pub alternatives: Vec<Alternative>,
     /// Remarks on the prices, for example a cost from outside the measured range.

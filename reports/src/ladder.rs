@@ -33,6 +33,10 @@ pub struct LadderCandidate {
     pub padded: Vec<PaddedSpan>,
     /// The descriptors in the order in which the engine captures them.
     pub descriptors: Vec<DescriptorRecord>,
+    /// Ranges of rows, `[first, last]`, that run one compiled version of the model each; empty without compilation.
+    pub compile_ranges: Vec<[u32; 2]>,
+    /// Sizes compiled for themselves, which win over the range they lie in, tokens.
+    pub compile_sizes: Vec<u32>,
     /// How many of what.
     pub counts: LadderCounts,
     /// Predicted time of the captures, s; null without a cost profile.

@@ -27,6 +27,9 @@ pub const BLOCKS_MAX: u32 = 1 << 30;
 /// Drafts per request and step: the longest published draft is 32 tokens.
 pub const DRAFTS_MAX: u32 = 1 << 10;
 
+/// Breaks of a piecewise graph beyond one per attention layer: several for each layer of the deepest models.
+pub const GRAPH_BREAKS_MAX: u32 = 1 << 12;
+
 /// LoRA slots: the engine's own limit is 512.
 pub const LORAS_MAX: u32 = 512;
 

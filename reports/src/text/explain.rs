@@ -79,6 +79,7 @@ fn outcome(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
     parts.extend(chosen.descriptor.as_ref().map(|_| format!("{} padded", rows(chosen.padded_rows))));
     parts.extend(chosen.fallback.as_ref().map(|cause| format!("without a graph ({cause})")));
     parts.extend(chosen.relaxed.then(|| "relaxed from FULL to PIECEWISE".to_owned()));
+    parts.extend(report.compiled_for.map(|rows| format!("compiled for {}", crate::rows::span(rows))));
     paragraph(sink, &parts.join(", "), "", "  ")
 }
 

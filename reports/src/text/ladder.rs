@@ -72,6 +72,12 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
             .collect();
         paragraph(sink, &spans.join(" "), "  padded to      ", &indent)?;
     }
+    if candidate.compile_ranges.len() > 1 || !candidate.compile_sizes.is_empty() {
+        let sizes = candidate.compile_sizes.iter().map(u32::to_string);
+        let ranges = candidate.compile_ranges.iter().map(|&range| crate::rows::span(range));
+        let versions: Vec<String> = sizes.chain(ranges).collect();
+        paragraph(sink, &versions.join(" "), "  compiled for   ", &indent)?;
+    }
     captures(&candidate.descriptors, sink)
 }
 

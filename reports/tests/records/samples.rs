@@ -265,6 +265,8 @@ pub(crate) fn ladder() -> LadderReport {
                 ceiling: Some(8),
                 padded: PaddedSpan::of_table((1..=8).map(|size| (size, padded(size)))),
                 descriptors,
+                compile_ranges: vec![[1, 8], [9, 2048]],
+                compile_sizes: vec![4],
                 counts: LadderCounts { sizes: 4, descriptors: 6, full: 2, piecewise: 4, cuda_graphs: Some(134) },
                 capture_s: Some(4.2),
             },
@@ -276,6 +278,8 @@ pub(crate) fn ladder() -> LadderReport {
                 ceiling: None,
                 padded: vec![],
                 descriptors: vec![],
+                compile_ranges: vec![],
+                compile_sizes: vec![],
                 counts: LadderCounts::default(),
                 capture_s: None,
             },
@@ -420,6 +424,7 @@ pub(crate) fn explain() -> ExplainReport {
             padded_rows: 7,
             cost: Some(cost(16_770_000)),
         },
+        compiled_for: Some([9, 2048]),
         alternatives: vec![
             Alternative {
                 note: Some("does not hold 9 tokens; priced as if it did not have to".into()),

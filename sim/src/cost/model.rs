@@ -19,8 +19,10 @@ const TABLE_LIMIT: u32 = 65_536;
 pub struct EngineSide {
     /// What mode NONE means in this engine: true or compiled eager.
     pub eager: Execution,
-    /// Attention layers: a PIECEWISE step replays one piece more than that (specification section 8).
+    /// Attention layers.
     pub attention_layers: u32,
+    /// Pieces that a PIECEWISE step replays (specification section 8).
+    pub pieces: u32,
     /// Most rows a step can run.
     pub rows_max: u32,
     /// Most requests a step can hold.
@@ -35,6 +37,7 @@ impl EngineSide {
         Self {
             eager: Self::eager_of(plan),
             attention_layers: profile.identity.model.attention_layers(),
+            pieces: plan.pieces(profile.identity.model.attention_layers()),
             rows_max: limits.step_tokens.value,
             requests_max: limits.requests.value,
         }
@@ -99,7 +102,7 @@ impl CostModel {
         let dispatch = &engine.dispatch.figures;
         let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
         let compiled_op_us = launch_us + dispatch.compiled_us;
-        let pieces = f64::from(side.attention_layers) + 1.0;
+        let pieces = f64::from(side.pieces);
         let attention = profile.attention().map(|group| group.figures.clone());
         Self {
             dense: RoundedTable::new(&machine.dense.figures, side.rows_max),
@@ -318,7 +321,8 @@ mod tests {
     fn model(profile: &str, eager: Execution) -> CostModel {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let attention_layers = profile.identity.model.attention_layers();
-        CostModel::new(&profile, &EngineSide { eager, attention_layers, rows_max: 8192, requests_max: 256 })
+        let pieces = attention_layers + 1;
+        CostModel::new(&profile, &EngineSide { eager, attention_layers, pieces, rows_max: 8192, requests_max: 256 })
     }
 
     fn decode(requests: u32, context: u64) -> StepWork {

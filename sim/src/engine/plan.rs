@@ -4,6 +4,7 @@ use super::error::EngineError;
 use super::options::EngineOptions;
 use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
 use super::vllm;
+use super::vllm::compile_ranges::CompileRanges;
 
 /// The graphs of one server with one set of flags, and its choice among them.
 #[derive(Clone, Debug)]
@@ -129,6 +130,22 @@ impl GraphPlan {
     pub fn capture_order(&self) -> &[Descriptor] {
         match self {
             Self::Vllm(plan) => plan.capture_order(),
+        }
+    }
+
+    /// Pieces of one PIECEWISE descriptor of a model of `attention_layers`.
+    #[must_use]
+    pub fn pieces(&self, attention_layers: u32) -> u32 {
+        match self {
+            Self::Vllm(plan) => plan.pieces(attention_layers),
+        }
+    }
+
+    /// Which compiled version of the model each row count runs; `None` for an engine without such.
+    #[must_use]
+    pub fn compiled(&self) -> Option<&CompileRanges> {
+        match self {
+            Self::Vllm(plan) => Some(plan.compiled()),
         }
     }
 

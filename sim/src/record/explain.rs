@@ -52,6 +52,13 @@ pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
         .collect()
 }
 
+/// The rows that the compiled version of the model which ran is made for, where there are several.
+#[must_use]
+pub fn compiled_for(plan: &GraphPlan, dispatch: &Dispatch) -> Option<[u32; 2]> {
+    let compiled = plan.compiled().filter(|compiled| compiled.compilations() > 1)?;
+    compiled.of_rows(dispatch.descriptor.tokens).map(|range| [range.first, range.last])
+}
+
 /// What ran.
 #[must_use]
 pub fn choice(step: &ExplainedStep, dispatch: &Dispatch, eager: Execution, pricing: Pricing<'_>) -> Choice {

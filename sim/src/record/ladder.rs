@@ -13,6 +13,7 @@ use crate::engine::shape::RuntimeMode;
 #[must_use]
 pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Option<&Profile>) -> LadderCandidate {
     let captured = plan.capture_order();
+    let compiled = plan.compiled();
     let count = |mode| captured.iter().filter(|key| key.mode == mode).count() as u64;
     LadderCandidate {
         name: name.to_owned(),
@@ -26,6 +27,8 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
             Vec::new()
         },
         descriptors: captured.iter().filter_map(descriptor).collect::<Vec<DescriptorRecord>>(),
+        compile_ranges: compiled.iter().flat_map(|all| all.ranges()).map(|range| [range.first, range.last]).collect(),
+        compile_sizes: compiled.iter().flat_map(|all| all.sizes()).collect(),
         counts: LadderCounts {
             sizes: plan.capture_sizes().len() as u64,
             descriptors: captured.len() as u64,

@@ -30,6 +30,10 @@ pub(super) fn overlay(
     if let Some(sizes) = &file.compile_sizes {
         graphs.compile_sizes = sizes.iter().map(|size| compile_size(check, size)).collect::<Result<_, _>>()?;
     }
+    if let Some(endpoints) = &file.compile_ranges_endpoints {
+        let endpoint = |endpoint| check.whole32(endpoint, 1, STEP_TOKENS_MAX);
+        graphs.compile_ranges_endpoints = endpoints.iter().map(endpoint).collect::<Result<_, _>>()?;
+    }
     if let Some(enable_sp) = &file.enable_sp {
         if *enable_sp.get_ref() && version != Version::V0_31_0 {
             let help = "leave it out, or set version = \"0.31.0\" under [server.vllm]";

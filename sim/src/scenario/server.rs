@@ -11,8 +11,8 @@ use crate::engine::vllm::options::{
     GraphOptions, KvOptions, ModelKind, SchedulerOptions, Ubatch, Version, VllmOptions,
 };
 use crate::limits::{
-    BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, SEQUENCES_MAX,
-    STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
+    BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, GRAPH_BREAKS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX,
+    SEQUENCES_MAX, STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
 };
 
 /// What the server's options are read against.
@@ -287,6 +287,7 @@ fn machine_graphs(
         model_kind,
         kv_connector_needs_piecewise: kv_connector_needs_piecewise(check, file)?,
         use_breakable_cudagraph: architecture.is_some_and(breakable::is_default_for),
+        extra_graph_breaks: check.optional32(file.extra_graph_breaks.as_ref(), 0, GRAPH_BREAKS_MAX)?.unwrap_or(0),
         mamba_cache_blocks: check.optional32(file.mamba_cache_blocks.as_ref(), 1, BLOCKS_MAX)?,
         piecewise_capture_available: file.piecewise_capture_available.unwrap_or(default.piecewise_capture_available),
         num_speculative_tokens: drafts,

@@ -19,8 +19,8 @@ pub fn vllm(profile: &Profile, options: &VllmOptions, plan: &GraphPlan) -> Start
     let captures = plan.capture_order();
     let mut phases = vec![Phase { kind: PhaseKind::MemoryProfiling, count: 1, seconds: figures.memory_profiling_s }];
     if plan.eager_kind() == EagerKind::Compiled {
-        // One range holds every size; each size in `compile_sizes` is a range of its own.
-        let count = 1 + plan.compiled_sizes().len() as u32;
+        // Other compilers than vLLM's own know neither ranges nor single sizes.
+        let count = plan.compiled().compilations().max(1);
         let each_s = match options.graphs.compile_cache {
             CompileCache::Cold => figures.compile_cold_s,
             CompileCache::Warm => figures.compile_warm_s,
@@ -137,6 +137,9 @@ mod tests {
             CompileSize::Word("cudagraph_capture_sizes".to_owned()),
         ];
         assert!((compilation(&options) - (5.0 + 6.0 * 16.0)).abs() < 1e-12, "a range, 64 and the ladder, 4 only once");
+        options.graphs.compile_ranges_endpoints = vec![256];
+        assert!((compilation(&options) - (5.0 + 7.0 * 16.0)).abs() < 1e-12, "two ranges");
+        options.graphs.compile_ranges_endpoints = vec![];
         options.graphs.compile_cache = CompileCache::Warm;
         assert!((compilation(&options) - (5.0 + 6.0 * 4.0)).abs() < 1e-12);
         options.graphs.compilation_mode = Some(CompilationMode::DynamoTraceOnce);

@@ -1,6 +1,7 @@
 //! What the engine's configuration makes of the graph flags before any attention backend is known (specification
 //! section 7).
 
+use super::compile_ranges::CompileRanges;
 use super::error::EngineError;
 use super::ladder::CaptureLadder;
 use super::options::{CompilationMode, CudagraphMode, GraphOptions, ModelKind, Runner, Version, VllmOptions};
@@ -25,6 +26,8 @@ pub struct GraphConfig {
     pub capture: CaptureLadder,
     /// Where the model is cut.
     pub splitting: Splitting,
+    /// What is compiled; empty without vLLM's own compilation.
+    pub compiled: CompileRanges,
     /// Runs before each capture of runner V1; runner V2 always makes one.
     pub cudagraph_num_of_warmups: u32,
     /// Every change of the mode, in order, and the ladder's own warnings.
@@ -66,6 +69,9 @@ impl GraphConfig {
             mode.change(CudagraphMode::None, ModeChange::Compilation(compilation));
             capture = CaptureLadder::default();
         }
+        let (endpoints, budget) = (&graphs.compile_ranges_endpoints, options.scheduler.max_num_batched_tokens);
+        let ranges = CompileRanges::new(endpoints, &capture.compile_sizes, budget)?;
+        let compiled = if compilation == CompilationMode::VllmCompile { ranges } else { CompileRanges::default() };
         let splitting = Splitting::normalise(mode.mode, compilation, graphs, options.version)?;
         mode.change(splitting.mode, ModeChange::SplittingOps);
         if mode.mode.has_piecewise() && !has_pieces {
@@ -85,6 +91,7 @@ impl GraphConfig {
             breakable,
             capture,
             splitting,
+            compiled,
             cudagraph_num_of_warmups: u32::from(!graphs.enforce_eager),
             warnings,
         })

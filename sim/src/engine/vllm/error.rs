@@ -75,6 +75,9 @@ pub enum EngineError {
         /// The word as written.
         word: String,
     },
+    /// An endpoint of compile ranges that is no size.
+    #[error("`compile_ranges_endpoints` holds 0: list sizes of at least 1")]
+    CompileEndpointZero,
     /// A compile size that dispatch would pad away (runner V1).
     #[error(
         "`compile_sizes` holds {size}, which dispatch pads to {padded}, so the code compiled for it would never run: \
@@ -234,6 +237,7 @@ impl EngineError {
             Self::EmptyCaptureSizes { .. }
             | Self::CeilingBelowOne { .. }
             | Self::CompileWord { .. }
+            | Self::CompileEndpointZero
             | Self::PiecewiseNotCompiled { .. }
             | Self::PiecewiseUncompiled { .. }
             | Self::FusedAttentionSplit

@@ -7,6 +7,7 @@
 
 pub mod attention;
 pub mod breakable;
+pub mod compile_ranges;
 pub mod config;
 pub mod decoder_replay;
 pub mod device_defaults;

@@ -165,6 +165,8 @@ pub struct GraphOptions {
     pub max_decode_cudagraph_capture_tokens: Option<u32>,
     /// Sizes compiled statically; checked against the ladder by runner V1.
     pub compile_sizes: Vec<CompileSize>,
+    /// Ends of the ranges of sizes that are compiled together, in tokens.
+    pub compile_ranges_endpoints: Vec<u32>,
     /// Compilation mode; unset becomes the level's default.
     pub compilation_mode: Option<CompilationMode>,
     /// Operations at which the model is cut.
@@ -201,6 +203,8 @@ pub struct GraphOptions {
     pub cudagraph_specialize_lora: bool,
     /// Dual-batch overlap, runner V2.
     pub ubatch: Option<Ubatch>,
+    /// Breaks of a piecewise graph beyond one per attention layer: sparse indexers, experts.
+    pub extra_graph_breaks: u32,
     /// KDA layers that recover state-space state.
     pub use_kda_recoverssm: bool,
     /// State blocks of a model with Mamba layers; `None` without such layers.
@@ -568,6 +572,7 @@ impl Default for GraphOptions {
             max_decode_cudagraph_capture_requests: None,
             max_decode_cudagraph_capture_tokens: None,
             compile_sizes: Vec::new(),
+            compile_ranges_endpoints: Vec::new(),
             compilation_mode: None,
             splitting_ops: SplittingOps::Default,
             use_inductor_graph_partition: false,
@@ -586,6 +591,7 @@ impl Default for GraphOptions {
             specialize_active_lora: false,
             cudagraph_specialize_lora: true,
             ubatch: None,
+            extra_graph_breaks: 0,
             use_kda_recoverssm: false,
             mamba_cache_blocks: None,
             tensor_parallel_size: 1,

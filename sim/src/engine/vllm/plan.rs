@@ -2,6 +2,7 @@
 
 mod ranks;
 
+use super::compile_ranges::CompileRanges;
 use super::config::GraphConfig;
 use super::dispatch::explain::{NoTrace, Rule, RuleCheck, RuleTrace};
 use super::dispatch::lora::LoraSlots;
@@ -29,7 +30,8 @@ pub struct GraphPlan {
     /// Tokens of a request that decodes with all its drafts.
     query_len: u32,
     compilation: CompilationMode,
-    compile_sizes: Vec<u32>,
+    compiled: CompileRanges,
+    extra_graph_breaks: u32,
     warnings: Vec<GraphWarning>,
     capture_order: Vec<Descriptor>,
     dispatcher: Dispatcher,
@@ -92,7 +94,8 @@ impl GraphPlan {
             mixed_ceiling,
             query_len,
             compilation: config.compilation,
-            compile_sizes: config.capture.compile_sizes,
+            compiled: config.compiled,
+            extra_graph_breaks: options.graphs.extra_graph_breaks,
             warnings,
             capture_order,
             dispatcher,
@@ -217,17 +220,6 @@ impl GraphPlan {
         }
     }
 
-    /// The sizes that are compiled for themselves beside the range of all sizes, in tokens, each once and ascending: only
-    /// vLLM's own backend does that.
-    #[must_use]
-    pub fn compiled_sizes(&self) -> Vec<u32> {
-        let mut sizes = self.compile_sizes.clone();
-        sizes.retain(|_| self.compilation == CompilationMode::VllmCompile);
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    }
-
     /// What the engine changed, and what follows from the flags.
     #[must_use]
     pub fn warnings(&self) -> &[GraphWarning] {
@@ -246,13 +238,26 @@ impl GraphPlan {
         self.capture_order.len() as u32
     }
 
-    /// CUDA graphs captured for a model of `attention_layers`: one per FULL descriptor, one per compiled piece, that is
-    /// one more than the layers, per PIECEWISE descriptor (specification section 8).
+    /// Which compiled version of the model each row count runs.
+    #[must_use]
+    pub fn compiled(&self) -> &CompileRanges {
+        &self.compiled
+    }
+
+    /// Pieces of one PIECEWISE descriptor of a model of `attention_layers`, each a CUDA graph: one more than the breaks
+    /// between them (specification section 8).
+    #[must_use]
+    pub fn pieces(&self, attention_layers: u32) -> u32 {
+        attention_layers.saturating_add(self.extra_graph_breaks).saturating_add(1)
+    }
+
+    /// CUDA graphs captured for a model of `attention_layers`: one per FULL descriptor, one per piece of a PIECEWISE
+    /// descriptor.
     #[must_use]
     pub fn cuda_graphs(&self, attention_layers: u32) -> u64 {
         let per_descriptor = |graph: &Descriptor| match graph.mode {
             RuntimeMode::None => 0,
-            RuntimeMode::Piecewise => u64::from(attention_layers) + 1,
+            RuntimeMode::Piecewise => self.pieces(attention_layers).into(),
             RuntimeMode::Full => 1,
         };
         self.capture_order.iter().map(per_descriptor).sum()

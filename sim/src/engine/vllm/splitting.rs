@@ -3,7 +3,7 @@
 use super::error::EngineError;
 use super::options::{CompilationMode, CudagraphMode, GraphOptions, SplittingOps, Version};
 
-/// The attention-like operations, at each of which the engine cuts by default. Of 0.31.0 the list is inferred to be the
+/// The attention-like operations of 0.33.0, at each of which the engine cuts by default. Of 0.31.0 the list is inferred to be the
 /// same.
 pub const ATTENTION_OPS: [&str; 17] = [
     "vllm::unified_attention_with_output",
@@ -24,6 +24,9 @@ pub const ATTENTION_OPS: [&str; 17] = [
     "vllm::deepseek_v4_attention",
     "vllm::hpc_rope_norm_forward",
 ];
+
+/// The one that main has besides.
+const STEP5_ATTENTION: &str = "vllm::step5_csa_attention";
 
 /// The operations that write the KV cache: cut off as well, unless inductor does the cutting.
 pub const KV_CACHE_UPDATE_OPS: [&str; 2] = ["vllm::unified_kv_cache_update", "vllm::unified_mla_kv_cache_update"];
@@ -61,7 +64,7 @@ impl Splitting {
         } else {
             (mode, listed.unwrap_or_default().to_vec())
         };
-        let attention_in_splitting_ops = contains_attention(&ops);
+        let attention_in_splitting_ops = contains_attention(version, &ops);
         let compiled_in_pieces = if graphs.use_inductor_graph_partition {
             compilation != CompilationMode::None
         } else {
@@ -82,9 +85,9 @@ impl Splitting {
         let forced_whole = (graphs.fuse_attn_quant || sequence_parallel(graphs, version)) && !by_inductor;
         let (mut mode, ops) = match listed {
             None if forced_whole => (if mode.has_piecewise() { CudagraphMode::Full } else { mode }, Vec::new()),
-            None => (mode, default_ops(by_inductor)),
+            None => (mode, default_ops(version, by_inductor)),
             Some([]) if !forced_whole => (uncut(mode), Vec::new()),
-            Some(ops) if graphs.fuse_attn_quant && !by_inductor && contains_attention(ops) => {
+            Some(ops) if graphs.fuse_attn_quant && !by_inductor && contains_attention(version, ops) => {
                 return Err(EngineError::FusedAttentionSplit);
             }
             Some(ops) => (mode, ops.to_vec()),
@@ -101,14 +104,19 @@ pub(super) fn sequence_parallel(graphs: &GraphOptions, version: Version) -> bool
     version == Version::V0_31_0 && graphs.enable_sp && graphs.tensor_parallel_size > 1
 }
 
-fn default_ops(by_inductor: bool) -> Vec<String> {
+/// The attention-like operations of a release.
+fn attention_ops(version: Version) -> impl Iterator<Item = &'static str> {
+    ATTENTION_OPS.into_iter().chain((version == Version::Main).then_some(STEP5_ATTENTION))
+}
+
+fn default_ops(version: Version, by_inductor: bool) -> Vec<String> {
     let kv_cache_updates: &[&str] = if by_inductor { &[] } else { &KV_CACHE_UPDATE_OPS };
-    ATTENTION_OPS.iter().chain(kv_cache_updates).map(|&op| op.to_owned()).collect()
+    attention_ops(version).chain(kv_cache_updates.iter().copied()).map(str::to_owned).collect()
 }
 
 /// Every attention operation is listed; a list that lacks one does not count as cutting at attention.
-fn contains_attention(ops: &[String]) -> bool {
-    ATTENTION_OPS.iter().all(|attention| ops.iter().any(|op| op == attention))
+fn contains_attention(version: Version, ops: &[String]) -> bool {
+    attention_ops(version).all(|attention| ops.iter().any(|op| op == attention))
 }
 
 /// A model that is not cut has no pieces to capture.
@@ -136,6 +144,13 @@ mod tests {
         let graphs = GraphOptions { use_inductor_graph_partition: true, ..GraphOptions::default() };
         let by_inductor = normalised(&graphs).expect("the default");
         assert_eq!((by_inductor.ops.len(), by_inductor.attention_compiled_piecewise), (17, true));
+    }
+
+    #[test]
+    fn main_cuts_at_one_more() {
+        let (mode, compilation) = (CudagraphMode::FullAndPiecewise, CompilationMode::VllmCompile);
+        let made = Splitting::normalise(mode, compilation, &GraphOptions::default(), Version::Main);
+        assert_eq!(made.expect("the default").ops.len(), 20);
     }
 
     #[test]
