@@ -36,6 +36,15 @@ fn steps_by_flags() {
         ("v1_drafts", "--decodes 3 --runner v1 --num-speculative-tokens 3"),
         ("v1_graphs_off", "--decodes 3 --runner v1 --cudagraph-mode NONE"),
         ("beyond_the_server", "--decodes 300"),
+        ("encoder_inputs", "--decodes 3 --encoder-inputs"),
+        ("v1_encoder_inputs", "--decodes 3 --encoder-inputs --runner v1"),
+        ("main_wide_decode", "--decodes 20 --engine-version main --decode-cudagraph-capture-request-sizes 4,16"),
+        ("main_images", "--decodes 3 --engine-version main --images 500,1200,90,2100 --encoder-budget-range 64:2048"),
+        (
+            "main_decoder_replay",
+            "--prefill 900 --decodes 8 --engine-version main --use-breakable-cudagraph --sliding-window 128 \
+             --max-prefill-cudagraph-capture-tokens 2048",
+        ),
     ] {
         insta::assert_snapshot!(format!("explain_{name}"), explained(arguments));
     }

@@ -11,6 +11,7 @@ use super::engine_flags::{EngineFlags, FLAGS_NAME};
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::{self, Inputs};
+use super::other_graphs::OtherGraphs;
 use crate::cost::{CostModel, EngineSide, StepWork};
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
@@ -40,11 +41,13 @@ Examples:
       A mixed step: one new prompt, the end of another one, and 40 requests that decode.
   sim explain --decodes 16 --num-speculative-tokens 3 --runner v1
       A verification step: 16 requests of four tokens each.
+  sim explain --engine-version main --decodes 8 --images 500,1200 --encoder-budget-range 64:2048
+      The same for the graphs of a multimodal encoder.
   sim explain --scenario scenarios/chunked.toml --candidate textbook --step 700
       A step of a run; its number is the one in steps.jsonl.")]
 pub(super) struct Arguments {
     /// Take server, candidates and profile from this scenario; engine flags are not taken then.
-    #[arg(long, value_name = "FILE", conflicts_with_all = EngineFlags::IDS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = EngineFlags::IDS, conflicts_with_all = OtherGraphs::IDS)]
     scenario: Option<PathBuf>,
     /// Explain the N-th step (from 0) of the scenario's run.
     #[arg(long, value_name = "N", requires = "scenario", conflicts_with_all = ["prefill", "decodes"])]
@@ -73,7 +76,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", requires = "decodes", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::DRAFTS_MAX) + 1))]
     query_len: Option<u32>,
     /// Distinct LoRA adapters active in the step.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::LORAS_MAX)))]
+    #[arg(long, visible_alias = "loras", value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=i64::from(limits::LORAS_MAX)))]
     active_loras: u32,
     /// Some request of the step brings encoder inputs (encoder-decoder models).
     #[arg(long, conflicts_with = "step")]
@@ -83,6 +87,8 @@ pub(super) struct Arguments {
     format: Format,
     #[command(flatten)]
     engine: EngineFlags,
+    #[command(flatten)]
+    other_graphs: OtherGraphs,
 }
 
 /// `CHUNK[:CONTEXT]`.
@@ -159,6 +165,9 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
     warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.limits()));
     let dispatch = plan.dispatch(&step.shape);
+    warnings.extend(arguments.other_graphs.warnings());
+    let mut rules = record_explain::rules(&plan, &step.shape);
+    rules.extend(arguments.other_graphs.rules(&options, &step, &dispatch, plan.ceiling())?);
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
         profile: profile.as_ref().zip(arguments.profile.as_ref()).map(|(profile, name)| record::profile(profile, name)),
@@ -167,7 +176,7 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
         cudagraph_mode: plan.mode_name(),
         step: None,
         shape: record_explain::shape(&step),
-        rules: record_explain::rules(&plan, &step.shape),
+        rules,
         chosen: record_explain::choice(&step, &dispatch, EngineSide::eager_of(&plan), pricing),
         compiled_for: record_explain::compiled_for(&plan, &dispatch),
         alternatives: record_explain::alternatives(&plan, &step, &dispatch, pricing),

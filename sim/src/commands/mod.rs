@@ -7,6 +7,7 @@ mod failure;
 mod format;
 mod inputs;
 mod ladder;
+mod other_graphs;
 mod price;
 mod run;
 mod startup;

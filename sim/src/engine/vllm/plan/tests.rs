@@ -271,6 +271,45 @@ fn ranks_reach_the_microbatched_twins_together_or_not_at_all() {
     assert_eq!(ubatches(&[StepShape::default(), decode(30, 1, 1)]), [(1, 32); 2]);
 }
 
+/// https://github.com/vllm-project/vllm/pull/36370: eight slots, counts specialised, one sequence. Counts of adapters above
+/// max_num_seqs can never be active, and later releases skip them; 0.31, 0.33 and, as far as is known, main capture them all.
+#[test]
+fn adapter_counts_above_the_sequences_are_captured_all_the_same() {
+    let graphs = GraphOptions { max_loras: Some(8), specialize_active_lora: true, ..GraphOptions::default() };
+    for runner in [Runner::V1, Runner::V2] {
+        let made = plan(runner, 1, 2048, graphs.clone());
+        let mut loras: Vec<u32> = made.capture_order().iter().map(|graph| graph.loras).collect();
+        loras.sort_unstable();
+        loras.dedup();
+        assert_eq!(loras, [0, 1, 2, 4, 8, 9]);
+        // Sizes 1 and 2 piecewise, 1 full; with the counts above one sequence skipped it would be 6.
+        assert_eq!(made.descriptors_captured(), 18);
+    }
+}
+
+/// https://github.com/vllm-project/vllm/pull/25914: a second set of graphs, for steps without adapters.
+#[test]
+fn a_set_without_adapters_doubles_the_graphs_of_runner_v1() {
+    let with = |cudagraph_specialize_lora| {
+        let graphs = GraphOptions { max_loras: Some(4), cudagraph_specialize_lora, ..GraphOptions::default() };
+        plan(Runner::V1, 64, 2048, graphs).descriptors_captured()
+    };
+    assert_eq!(with(true), 2 * with(false));
+}
+
+/// https://github.com/SemiAnalysisAI/InferenceX/issues/117: "67 -> 81 graphs" for ceilings 512 -> 992. 81 is this ladder:
+/// 1, 2, 4, then 31 sizes to 248 in steps of 8 and 47 from 256 to 992 in steps of 16. 67 is the one before it, in steps of
+/// 8 all the way: 3 + 512 / 8. This ladder has 51 sizes up to 512.
+#[test]
+fn a_ceiling_of_992_has_81_sizes() {
+    let sizes = |ceiling| {
+        let graphs = GraphOptions { max_cudagraph_capture_size: Some(ceiling), ..GraphOptions::default() };
+        plan(Runner::V2, 256, 8192, graphs).capture_sizes().len()
+    };
+    assert_eq!((sizes(512), sizes(992)), (51, 81));
+    assert_eq!(3 + (8..=512).step_by(8).count(), 67);
+}
+
 /// Runner V2's search as the specification words it, over the captured descriptors.
 fn reference_v2(plan: &GraphPlan, options: &VllmOptions, shape: &StepShape) -> (RuntimeMode, u32) {
     let cases = lora_slots(options).cases_v2();
