@@ -328,7 +328,7 @@ pub(crate) fn startup() -> StartupReport {
                 startup_s: 24.5,
                 phases: vec![
                     phase("memory_profiling", 0.0, 3.0, 1, "one step of 8192 tokens"),
-                    phase("compilation", 3.0, 21.0, 1, "traced, then one range of sizes, cache cold"),
+                    phase("compilation", 3.0, 21.0, 1, "traced, then 1 range of sizes, cache cold"),
                     phase("capture_piecewise", 24.0, 0.44, 2, "2, largest first, one warm-up run before each"),
                     phase("capture_full", 24.44, 0.06, 1, "1, largest first, one warm-up run before each"),
                 ],

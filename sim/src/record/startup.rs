@@ -67,11 +67,8 @@ fn detail(phase: &Phase, setup: &Setup) -> String {
         PhaseKind::MemoryProfiling => format!("one step of {} tokens", limits.step_tokens.value),
         PhaseKind::Compilation => {
             let cache = options.map(|options| format!(", cache {}", options.graphs.compile_cache)).unwrap_or_default();
-            match count - 1 {
-                0 => format!("traced, then one range of sizes{cache}"),
-                1 => format!("traced, then one range of sizes and 1 size of its own{cache}"),
-                sizes => format!("traced, then one range of sizes and {sizes} sizes of their own{cache}"),
-            }
+            let ranges = setup.graphs.compiled().map_or(1, |compiled| compiled.ranges().len().max(1) as u32);
+            format!("traced, then {}{cache}", ranges_and_sizes(ranges, count.saturating_sub(ranges)))
         }
         PhaseKind::GraphSamples => format!("{count} captured for the estimate of graph memory, and dropped"),
         PhaseKind::KvSizing => {
@@ -93,6 +90,16 @@ fn detail(phase: &Phase, setup: &Setup) -> String {
         PhaseKind::SamplerWarmUp => {
             format!("one run of {} requests without a graph", limits.requests.value.min(limits.step_tokens.value))
         }
+    }
+}
+
+/// What is compiled, in words.
+fn ranges_and_sizes(ranges: u32, sizes: u32) -> String {
+    let ranges = if ranges == 1 { "1 range of sizes".to_owned() } else { format!("{ranges} ranges of sizes") };
+    match sizes {
+        0 => ranges,
+        1 => format!("{ranges} and 1 size of its own"),
+        sizes => format!("{ranges} and {sizes} sizes of their own"),
     }
 }
 
@@ -128,5 +135,17 @@ fn memory(setup: &Setup, profile: &Profile) -> StartMemory {
         kv_blocks_without_graphs: setup.kv_blocks.without_graphs,
         kv_blocks_less_estimate: setup.kv_blocks.less_estimate,
         kv_blocks_less_actual: setup.kv_blocks.less_actual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges_and_sizes;
+
+    #[test]
+    fn ranges_and_sizes_are_counted_in_words() {
+        assert_eq!(ranges_and_sizes(1, 0), "1 range of sizes");
+        assert_eq!(ranges_and_sizes(1, 1), "1 range of sizes and 1 size of its own");
+        assert_eq!(ranges_and_sizes(3, 2), "3 ranges of sizes and 2 sizes of their own");
     }
 }
