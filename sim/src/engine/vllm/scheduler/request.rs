@@ -3,6 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use crate::engine::request::{Adapter, NewRequest, RequestId, Slot};
+use crate::engine::step::Scheduled;
 use crate::engine::vllm::memory::Held;
 
 /// The state of one live request (specification section 11). All lengths in tokens.
@@ -57,6 +58,7 @@ impl Request {
     }
 
     /// Tokens left to compute, output tokens that steps in flight will produce and drafts included.
+    #[inline]
     pub(super) fn left_to_compute(&self) -> u32 {
         self.known + self.placeholders + self.pending_drafts - self.computed
     }
@@ -64,10 +66,40 @@ impl Request {
     /// A step in flight surely finishes this request, so another would be wasted. Once it decodes with placeholders,
     /// `computed + 1 == known + placeholders`: `computed + 2 - placeholders` tokens are known after one more output
     /// token, the least that a step in flight delivers.
+    #[inline]
     pub(super) fn finishes_in_flight(&self) -> bool {
         self.placeholders > 0 && self.computed + 2 >= self.limit + self.placeholders
     }
 
+    /// Books what one entry brought, `accepted` drafts among it, and says how many tokens are delivered. With synchronous
+    /// stepping new drafts are there as soon as the output is: `redrafted`.
+    #[expect(clippy::inline_always, reason = "the body of the walk over the entries of a step")]
+    #[inline(always)]
+    pub(super) fn receive(&mut self, entry: &Scheduled, accepted: u32, redrafted: Option<u32>) -> u32 {
+        self.in_flight -= entry.tokens;
+        let stale = self.stale > 0;
+        if stale {
+            self.stale -= entry.tokens;
+        }
+        if !entry.samples {
+            return 0;
+        }
+        let sampled = 1 + accepted;
+        let tokens = sampled.min(self.limit - self.known);
+        self.known += tokens;
+        // A preempted request keeps what it sampled before; its counters were reset with its blocks.
+        if !stale {
+            let rejected = entry.drafts - accepted;
+            self.computed -= rejected + (sampled - tokens);
+            match redrafted {
+                Some(drafts) => self.pending_drafts = drafts,
+                None => self.placeholders -= rejected + tokens,
+            }
+        }
+        tokens
+    }
+
+    #[inline]
     pub(super) fn is_finished(&self) -> bool {
         self.known >= self.limit
     }

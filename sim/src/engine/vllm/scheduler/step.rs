@@ -112,11 +112,13 @@ impl Scheduler {
 
 impl Round {
     /// Whether any request can get a token.
+    #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.budget > 0 && self.input > self.draft_slots
     }
 
     /// The most tokens that the next request can get. There is room.
+    #[inline]
     pub(super) fn most(&self) -> u32 {
         self.budget.min(self.input - self.draft_slots)
     }
