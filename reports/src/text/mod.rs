@@ -44,17 +44,19 @@ pub fn warnings(warnings: &[Warning], sink: &mut impl Write) -> io::Result<()> {
 
 /// The engine in one line, its options under their own names.
 fn engine_line(engine: &EngineReport) -> String {
-    let mut parts = vec![
-        format!("{} {}", engine.name, engine.version),
-        format!("runner {}", engine.runner),
-        format!("max_num_seqs {}", engine.max_num_seqs),
-        format!("max_num_batched_tokens {}", engine.max_num_batched_tokens),
-    ];
-    parts.extend(engine.max_model_len.map(|length| format!("max_model_len {length}")));
-    parts.push(format!("attention {}", engine.attention_support));
-    parts.extend(
-        engine.async_scheduling.map(|on| if on { "async scheduling" } else { "synchronous scheduling" }.into()),
-    );
+    let sglang = engine.name == "sglang";
+    let [requests, tokens, length, ahead, in_turn] = if sglang {
+        ["max_running_requests", "tokens a step up to", "context_length", "overlap scheduling", "no overlap scheduling"]
+    } else {
+        ["max_num_seqs", "max_num_batched_tokens", "max_model_len", "async scheduling", "synchronous scheduling"]
+    };
+    let mut parts = vec![format!("{} {}", engine.name, engine.version)];
+    parts.extend(engine.runner.as_ref().map(|runner| format!("runner {runner}")));
+    parts.push(format!("{requests} {}", engine.max_num_seqs));
+    parts.push(format!("{tokens} {}", engine.max_num_batched_tokens));
+    parts.extend(engine.max_model_len.map(|tokens| format!("{length} {tokens}")));
+    parts.extend(engine.attention_support.as_ref().map(|support| format!("attention {support}")));
+    parts.extend(engine.async_scheduling.map(|on| if on { ahead } else { in_turn }.into()));
     parts.join(", ")
 }
 

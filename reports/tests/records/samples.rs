@@ -12,11 +12,11 @@ pub(crate) fn engine() -> EngineReport {
     EngineReport {
         name: "vllm".into(),
         version: "0.33.0".into(),
-        runner: "v2".into(),
+        runner: Some("v2".into()),
         max_num_seqs: 256,
         max_num_batched_tokens: 8192,
         max_model_len: Some(16_384),
-        attention_support: "ALWAYS".into(),
+        attention_support: Some("ALWAYS".into()),
         async_scheduling: Some(true),
     }
 }

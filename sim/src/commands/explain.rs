@@ -158,7 +158,7 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
 fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?;
     let options = EngineOptions::Vllm(arguments.engine.options(profile.as_ref()));
-    let plan = GraphPlan::build(&options)?;
+    let plan = GraphPlan::build(&options, None)?;
     let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
     let pricing = cost.as_ref().map(|cost| (cost, options.asynchronous()));
     let step = step_of_flags(arguments, &options)?;

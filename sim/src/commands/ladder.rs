@@ -13,6 +13,7 @@ use super::format::Format;
 use super::inputs::{self, Inputs};
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
+use crate::server::Setup;
 use crate::{record, warnings};
 
 /// Show what the engine captures.
@@ -64,7 +65,8 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
         candidates: Vec::new(),
     };
     for candidate in &inputs.scenario.candidates {
-        let plan = GraphPlan::build(&candidate.options).map_err(|error| inputs.reject(candidate, &error.into()))?;
+        let plan =
+            Setup::plan(&candidate.options, &inputs.profile).map_err(|error| inputs.reject(candidate, &error))?;
         report.warnings.extend(warnings::of_plan(&candidate.name, &plan));
         report.candidates.push(record::ladder(&candidate.name, &candidate.options, &plan, Some(&inputs.profile)));
     }
@@ -74,7 +76,7 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
 fn of_flags(flags: &EngineFlags, profile: Option<&str>) -> Result<LadderReport, Failure> {
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?;
     let options = EngineOptions::Vllm(flags.options(profile.as_ref()));
-    let plan = GraphPlan::build(&options)?;
+    let plan = GraphPlan::build(&options, None)?;
     Ok(LadderReport {
         engine: engine(&options),
         warnings: warnings::of_plan(FLAGS_NAME, &plan),

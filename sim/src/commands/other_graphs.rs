@@ -93,7 +93,7 @@ impl OtherGraphs {
         }
         let options = match engine {
             EngineOptions::Vllm(options) if options.version == Version::Main => options,
-            EngineOptions::Vllm(_) => {
+            EngineOptions::Vllm(_) | EngineOptions::Sglang(_) => {
                 return Err(usage("encoder and decoder-replay graphs are vLLM main's", "give --engine-version main"));
             }
         };

@@ -1,6 +1,6 @@
 //! Flags with which a server does not start, whichever engine it is.
 
-use super::vllm;
+use super::{sglang, vllm};
 
 /// The engine refuses the flags.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,4 +8,7 @@ pub enum EngineError {
     /// vLLM.
     #[error(transparent)]
     Vllm(#[from] vllm::error::EngineError),
+    /// SGLang.
+    #[error(transparent)]
+    Sglang(#[from] sglang::error::EngineError),
 }

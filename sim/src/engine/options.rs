@@ -1,12 +1,16 @@
 //! What a server was started with, whichever engine it is.
 
+use super::sglang::options::SglangOptions;
 use super::vllm::options::VllmOptions;
+use crate::limits::LORAS_MAX;
 
 /// The flags of one server of one engine, those that decide its graphs included.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineOptions {
     /// vLLM.
     Vllm(VllmOptions),
+    /// SGLang.
+    Sglang(SglangOptions),
 }
 
 /// A limit of a server with the flag that sets it, for messages.
@@ -35,6 +39,7 @@ impl EngineOptions {
     pub fn engine(&self) -> &'static str {
         match self {
             Self::Vllm(_) => "vllm",
+            Self::Sglang(_) => "sglang",
         }
     }
 
@@ -43,6 +48,7 @@ impl EngineOptions {
     pub fn vllm(&self) -> Option<&VllmOptions> {
         match self {
             Self::Vllm(options) => Some(options),
+            Self::Sglang(_) => None,
         }
     }
 
@@ -51,6 +57,25 @@ impl EngineOptions {
     pub fn vllm_mut(&mut self) -> Option<&mut VllmOptions> {
         match self {
             Self::Vllm(options) => Some(options),
+            Self::Sglang(_) => None,
+        }
+    }
+
+    /// The options of an SGLang server; `None` of another engine.
+    #[must_use]
+    pub fn sglang(&self) -> Option<&SglangOptions> {
+        match self {
+            Self::Sglang(options) => Some(options),
+            Self::Vllm(_) => None,
+        }
+    }
+
+    /// The options of an SGLang server, to change them.
+    #[must_use]
+    pub fn sglang_mut(&mut self) -> Option<&mut SglangOptions> {
+        match self {
+            Self::Sglang(options) => Some(options),
+            Self::Vllm(_) => None,
         }
     }
 
@@ -59,6 +84,7 @@ impl EngineOptions {
     pub fn version(&self) -> String {
         match self {
             Self::Vllm(options) => options.version.to_string(),
+            Self::Sglang(options) => options.version.to_string(),
         }
     }
 
@@ -71,6 +97,7 @@ impl EngineOptions {
                 step_tokens: Limit { flag: "max_num_batched_tokens", value: options.scheduler.max_num_batched_tokens },
                 request_tokens: Limit { flag: "max_model_len", value: options.scheduler.max_model_len },
             },
+            Self::Sglang(options) => options.limits(),
         }
     }
 
@@ -79,6 +106,7 @@ impl EngineOptions {
     pub fn asynchronous(&self) -> bool {
         match self {
             Self::Vllm(options) => options.scheduler.async_scheduling,
+            Self::Sglang(options) => !options.scheduler.disable_overlap_schedule,
         }
     }
 
@@ -87,22 +115,26 @@ impl EngineOptions {
     pub fn decode_tokens(&self) -> u32 {
         match self {
             Self::Vllm(options) => options.graphs.num_speculative_tokens.saturating_add(1),
+            Self::Sglang(options) => options.decode_width(),
         }
     }
 
-    /// Adapter slots; `None` without LoRA.
+    /// Adapter slots; `None` without LoRA. SGLang captures the same graphs however many there are, and none are counted.
     #[must_use]
     pub fn max_loras(&self) -> Option<u32> {
         match self {
             Self::Vllm(options) => options.graphs.max_loras,
+            Self::Sglang(options) => options.graphs.enable_lora.then_some(LORAS_MAX),
         }
     }
 
-    /// Tensor-parallel and data-parallel ranks.
+    /// Tensor-parallel ranks, and data-parallel ranks that take every step together: in SGLang those of data-parallel
+    /// attention.
     #[must_use]
     pub fn ranks(&self) -> (u32, u32) {
         match self {
             Self::Vllm(options) => (options.graphs.tensor_parallel_size, options.graphs.data_parallel_size),
+            Self::Sglang(options) => (options.parallel.tp_size, options.parallel.attention_dp()),
         }
     }
 
@@ -111,6 +143,7 @@ impl EngineOptions {
     pub fn requested_mode(&self) -> Option<String> {
         match self {
             Self::Vllm(options) => options.graphs.cudagraph_mode.map(|mode| mode.to_string()),
+            Self::Sglang(options) => options.graphs.requested_backends(),
         }
     }
 }

@@ -3,14 +3,17 @@
 use super::error::EngineError;
 use super::options::EngineOptions;
 use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
-use super::vllm;
+use super::step::StepPlan;
 use super::vllm::compile_ranges::CompileRanges;
+use super::{sglang, vllm};
 
 /// The graphs of one server with one set of flags, and its choice among them.
 #[derive(Clone, Debug)]
 pub enum GraphPlan {
     /// vLLM's.
     Vllm(vllm::plan::GraphPlan),
+    /// SGLang's.
+    Sglang(sglang::plan::GraphPlan),
 }
 
 /// A rewrite of the flags by the engine, or a consequence of them.
@@ -23,13 +26,18 @@ pub struct PlanWarning {
 }
 
 impl GraphPlan {
-    /// What a server with these flags captures.
+    /// What a server with these flags captures. SGLang sizes its KV pool first, and the rows of its request pool, which
+    /// bound decode graphs, follow from the pool's `kv_tokens`; where they are not known, from the flags alone.
     ///
     /// # Errors
     /// The flags with which the engine does not start, and those this program does not take.
-    pub fn build(options: &EngineOptions) -> Result<Self, EngineError> {
+    pub fn build(options: &EngineOptions, kv_tokens: Option<u64>) -> Result<Self, EngineError> {
         Ok(match options {
             EngineOptions::Vllm(options) => Self::Vllm(vllm::plan::GraphPlan::build(options)?),
+            EngineOptions::Sglang(options) => {
+                let rows = sglang::memory::request_rows(options, kv_tokens.unwrap_or(u64::MAX));
+                Self::Sglang(sglang::plan::GraphPlan::build(options, rows)?)
+            }
         })
     }
 
@@ -39,6 +47,19 @@ impl GraphPlan {
     pub fn dispatch(&self, shape: &StepShape) -> Dispatch {
         match self {
             Self::Vllm(plan) => plan.dispatch(shape),
+            Self::Sglang(plan) => plan.dispatch(shape),
+        }
+    }
+
+    /// The graph for a scheduled step, whose lengths are known too.
+    #[inline]
+    #[must_use]
+    pub fn dispatch_step(&self, step: &StepPlan) -> Dispatch {
+        match self {
+            Self::Sglang(plan) if plan.asks_for_extent() => {
+                plan.dispatch_extent(&step.shape, sglang::plan::StepExtent::of(step))
+            }
+            _ => self.dispatch(&step.shape),
         }
     }
 
@@ -48,6 +69,7 @@ impl GraphPlan {
     pub fn dispatch_ranks(&self, shapes: &[StepShape]) -> Vec<RankStep> {
         match self {
             Self::Vllm(plan) => plan.dispatch_ranks(shapes),
+            Self::Sglang(plan) => plan.dispatch_ranks(shapes),
         }
     }
 
@@ -56,6 +78,7 @@ impl GraphPlan {
     pub fn explain(&self, shape: &StepShape) -> Vec<Guard> {
         match self {
             Self::Vllm(plan) => plan.explain(shape).into_iter().map(Guard::from).collect(),
+            Self::Sglang(plan) => plan.explain(shape),
         }
     }
 
@@ -64,6 +87,7 @@ impl GraphPlan {
     pub fn neighbours(&self, shape: &StepShape) -> NeighbourRungs {
         match self {
             Self::Vllm(plan) => plan.neighbours(shape),
+            Self::Sglang(plan) => plan.neighbours(shape),
         }
     }
 
@@ -72,14 +96,16 @@ impl GraphPlan {
     pub fn mode_name(&self) -> String {
         match self {
             Self::Vllm(plan) => plan.mode().to_string(),
+            Self::Sglang(plan) => plan.mode_name(),
         }
     }
 
-    /// The capture sizes in force, ascending.
+    /// The capture sizes in force, in tokens, ascending: those of all ladders together.
     #[must_use]
     pub fn capture_sizes(&self) -> &[u32] {
         match self {
             Self::Vllm(plan) => plan.capture_sizes(),
+            Self::Sglang(plan) => plan.capture_sizes(),
         }
     }
 
@@ -88,6 +114,7 @@ impl GraphPlan {
     pub fn has_one_ladder(&self) -> bool {
         match self {
             Self::Vllm(plan) => !plan.has_separate_ladders(),
+            Self::Sglang(_) => false,
         }
     }
 
@@ -96,13 +123,17 @@ impl GraphPlan {
     pub fn ceiling(&self) -> u32 {
         match self {
             Self::Vllm(plan) => plan.ceiling(),
+            Self::Sglang(plan) => plan.ceiling(),
         }
     }
 
     /// Tokens of the largest graph that a step of decoding requests can run; 0 without any.
     #[must_use]
     pub fn decode_ceiling(&self) -> u32 {
-        self.capture_order().iter().map(|graph| graph.tokens).max().unwrap_or(0)
+        match self {
+            Self::Vllm(plan) => plan.capture_order().iter().map(|graph| graph.tokens).max().unwrap_or(0),
+            Self::Sglang(plan) => plan.decode_ceiling(),
+        }
     }
 
     /// What a step without a graph runs as.
@@ -110,6 +141,7 @@ impl GraphPlan {
     pub fn eager_kind(&self) -> EagerKind {
         match self {
             Self::Vllm(plan) => plan.eager_kind(),
+            Self::Sglang(plan) => plan.eager_kind(),
         }
     }
 
@@ -122,6 +154,11 @@ impl GraphPlan {
                 .iter()
                 .map(|warning| PlanWarning { code: warning.code(), message: warning.to_string() })
                 .collect(),
+            Self::Sglang(plan) => plan
+                .warnings()
+                .iter()
+                .map(|warning| PlanWarning { code: warning.code(), message: warning.to_string() })
+                .collect(),
         }
     }
 
@@ -130,6 +167,7 @@ impl GraphPlan {
     pub fn capture_order(&self) -> &[Descriptor] {
         match self {
             Self::Vllm(plan) => plan.capture_order(),
+            Self::Sglang(plan) => plan.capture_order(),
         }
     }
 
@@ -138,6 +176,7 @@ impl GraphPlan {
     pub fn pieces(&self, attention_layers: u32) -> u32 {
         match self {
             Self::Vllm(plan) => plan.pieces(attention_layers),
+            Self::Sglang(plan) => plan.pieces(attention_layers),
         }
     }
 
@@ -146,6 +185,7 @@ impl GraphPlan {
     pub fn compiled(&self) -> Option<&CompileRanges> {
         match self {
             Self::Vllm(plan) => Some(plan.compiled()),
+            Self::Sglang(_) => None,
         }
     }
 
@@ -154,6 +194,7 @@ impl GraphPlan {
     pub fn cuda_graphs(&self, attention_layers: u32) -> u64 {
         match self {
             Self::Vllm(plan) => plan.cuda_graphs(attention_layers),
+            Self::Sglang(plan) => plan.cuda_graphs(attention_layers),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::refusal::Refusal;
 use super::request::{NewRequest, Slot};
 use super::step::{Scheduled, StepOutcome, StepPlan};
-use super::vllm;
+use super::{sglang, vllm};
 
 /// One server's scheduler: its queues and its KV blocks.
 ///
@@ -13,6 +13,8 @@ use super::vllm;
 pub enum Scheduler {
     /// vLLM's.
     Vllm(vllm::scheduler::Scheduler),
+    /// SGLang's.
+    Sglang(sglang::scheduler::Scheduler),
 }
 
 /// Forwards a call to the scheduler of the engine.
@@ -20,6 +22,7 @@ macro_rules! forward {
     ($self:ident, $scheduler:ident => $call:expr) => {
         match $self {
             Self::Vllm($scheduler) => $call,
+            Self::Sglang($scheduler) => $call,
         }
     };
 }

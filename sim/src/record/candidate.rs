@@ -8,7 +8,6 @@ use reports::{
 };
 
 use super::step::{artifact, descriptor, mode};
-use crate::cost::memory::KvOrigin;
 use crate::cost::startup::StartupPart;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
 use crate::metrics::rungs::RungTally;
@@ -176,8 +175,7 @@ fn set_price(report: &mut CandidateReport, setup: &Setup) {
         less_actual: setup.kv_blocks.less_actual.into(),
     };
     report.kv_tokens = setup.kv_pool.tokens().into();
-    let follows_graphs = matches!(setup.kv_pool.origin, KvOrigin::Rest { .. });
-    report.kv_tokens_lost = follows_graphs.then_some(setup.kv_tokens_lost).into();
+    report.kv_tokens_lost = setup.kv_pool.origin.follows_graphs().then_some(setup.kv_tokens_lost).into();
     report.startup_s = setup.startup.total_s().into();
     report.startup = Startup {
         memory_profiling_s: setup.startup.part_s(StartupPart::MemoryProfiling).into(),

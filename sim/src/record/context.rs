@@ -36,13 +36,14 @@ pub fn engine(options: &EngineOptions) -> EngineReport {
     let (runner, attention_support) = match options {
         EngineOptions::Vllm(options) => {
             let runner = RunnerChoice::of(options).map_or(Runner::V2, |choice| choice.runner);
-            (runner.to_string(), options.graphs.attention_support.to_string())
+            (Some(runner.to_string()), Some(options.graphs.attention_support.to_string()))
         }
+        EngineOptions::Sglang(_) => (None, None),
     };
     EngineReport {
         name: options.engine().into(),
         version: options.version(),
-        runner: runner.into(),
+        runner: runner.map(Into::into),
         max_num_seqs: limits.requests.value.into(),
         max_num_batched_tokens: limits.step_tokens.value.into(),
         max_model_len: Some(limits.request_tokens.value.into()),

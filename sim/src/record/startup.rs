@@ -7,9 +7,9 @@ use super::context;
 use super::step::descriptor;
 use crate::cost::memory::activation_bytes;
 use crate::cost::startup::{Phase, PhaseKind};
-use crate::engine::options::EngineOptions;
+use crate::engine::sglang::warning::Phase as GraphPhase;
 use crate::engine::shape::RuntimeMode;
-use crate::engine::vllm::options::{CaptureOrder, VllmOptions};
+use crate::engine::vllm::options::CaptureOrder;
 use crate::server::Setup;
 
 /// The groups that price a start.
@@ -55,6 +55,8 @@ fn phase_name(kind: PhaseKind) -> Name {
         PhaseKind::KernelWarmUp => "kernel_warm_up",
         PhaseKind::Capture(RuntimeMode::Full) => "capture_full",
         PhaseKind::Capture(_) => "capture_piecewise",
+        PhaseKind::CaptureOf(GraphPhase::Prefill) => "capture_prefill",
+        PhaseKind::CaptureOf(GraphPhase::Decode) => "capture_decode",
         PhaseKind::SamplerWarmUp => "sampler_warm_up",
     })
 }
@@ -77,16 +79,13 @@ fn detail(phase: &Phase, setup: &Setup) -> String {
         }
         PhaseKind::KernelWarmUp => "tuned and run once".to_owned(),
         PhaseKind::Capture(_) => {
-            let order = match &setup.options {
-                EngineOptions::Vllm(VllmOptions { graphs, .. })
-                    if graphs.what_if.capture_order == CaptureOrder::Ascending =>
-                {
-                    "smallest first"
-                }
-                EngineOptions::Vllm(_) => "largest first",
+            let order = match options {
+                Some(options) if options.graphs.what_if.capture_order == CaptureOrder::Ascending => "smallest first",
+                _ => "largest first",
             };
             format!("{count}, {order}, one warm-up run before each")
         }
+        PhaseKind::CaptureOf(_) => format!("{count}, largest first, two warm-up runs before each"),
         PhaseKind::SamplerWarmUp => {
             format!("one run of {} requests without a graph", limits.requests.value.min(limits.step_tokens.value))
         }
@@ -104,7 +103,7 @@ fn ranges_and_sizes(ranges: u32, sizes: u32) -> String {
 }
 
 fn captures(setup: &Setup) -> Vec<CaptureReport> {
-    let is_capture = |phase: &Phase| matches!(phase.kind, PhaseKind::Capture(_));
+    let is_capture = |phase: &Phase| matches!(phase.kind, PhaseKind::Capture(_) | PhaseKind::CaptureOf(_));
     let mut at_s = setup.startup.timeline().find(|(_, phase)| is_capture(phase)).map_or(0.0, |(at_s, _)| at_s);
     let report = |capture: &crate::server::start::Capture| {
         let start_s = at_s;

@@ -194,7 +194,7 @@ impl<'a> Replica<'a> {
         if tokens > 0 {
             match round.flights.as_mut_slice() {
                 [flight] => {
-                    let dispatch = self.graphs.dispatch(&flight.plan.shape);
+                    let dispatch = self.graphs.dispatch_step(&flight.plan);
                     (round.end, self.now) = self.run_alone(flight, dispatch, observer)?;
                 }
                 flights => (round.end, self.now) = self.run_together(flights, observer)?,

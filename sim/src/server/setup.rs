@@ -1,17 +1,22 @@
 //! A candidate made ready: its graphs, its costs, its memory, its start-up.
 
 use calibrate::profile::Profile;
+use kernels::units::Bytes;
 
 use super::start::{Capture, Start};
-use crate::cost::memory::{GraphMemory, GraphReserve, KvBlocks, KvPool, NoKvMemory};
+use crate::cost::memory::{GraphMemory, GraphReserve, KvBlocks, KvPool, NoKvMemory, StaticShare};
 use crate::cost::startup::Startup;
 use crate::cost::{CostModel, EngineSide};
 use crate::engine::error::EngineError;
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
 use crate::engine::scheduler::Scheduler;
-use crate::engine::vllm;
+use crate::engine::sglang::memory::request_rows;
+use crate::engine::sglang::options::SglangOptions;
+use crate::engine::sglang::scheduler::{ServerMemory, check_memory};
 use crate::engine::vllm::memory::PoolTooSmall;
+use crate::engine::vllm::options::VllmOptions;
+use crate::engine::{sglang, vllm};
 
 /// Everything that is decided before the first request: one server with one candidate's graphs.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Setup {
     pub captures: Vec<Capture>,
     /// What the graphs hold on the device.
     pub graph_memory: GraphMemory,
+    /// What they hold less because some share their executables.
+    pub graph_memory_spared: Bytes,
     /// What the engine expects them to hold.
     pub graph_reserve: GraphReserve,
     /// What is left for the KV pool.
@@ -38,6 +45,8 @@ pub struct Setup {
     pub startup: Startup,
     /// Attention layers of the profile's model.
     pub attention_layers: u32,
+    /// A scheduler over this setup's KV pool that has seen no request.
+    idle_scheduler: Scheduler,
 }
 
 /// Why a server would not start with a candidate.
@@ -46,6 +55,9 @@ pub enum SetupError {
     /// The engine refuses the options.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// SGLang refuses them, or finds no memory for the KV pool.
+    #[error(transparent)]
+    Sglang(#[from] sglang::error::EngineError),
     /// No memory for the KV pool.
     #[error(transparent)]
     NoKvMemory(#[from] NoKvMemory),
@@ -59,7 +71,7 @@ impl SetupError {
     #[must_use]
     pub fn help(&self) -> String {
         match self {
-            Self::Engine(_) | Self::PoolTooSmall(_) => String::new(),
+            Self::Engine(_) | Self::Sglang(_) | Self::PoolTooSmall(_) => String::new(),
             Self::NoKvMemory(_) => "raise gpu_memory_utilization, lower max_num_batched_tokens or capture fewer and \
                  smaller graphs, or give num_gpu_blocks_override"
                 .to_owned(),
@@ -68,21 +80,32 @@ impl SetupError {
 }
 
 impl Setup {
-    /// Starts a server, in the engine's order: graphs are chosen, the KV pool is sized from what the engine expects them to
-    /// leave, and the pool must hold one longest request.
+    /// Starts a server, in the engine's order. vLLM: graphs are chosen, the KV pool is sized from what the engine expects
+    /// them to leave, and the pool must hold one longest request. SGLang: the KV pool is a share of the device, the rows of
+    /// the request pool follow from it, and graphs are chosen and captured for those.
     ///
     /// # Errors
     /// Where the engine would refuse to start.
     pub fn prepare(options: &EngineOptions, profile: &Profile) -> Result<Self, SetupError> {
-        let plan = GraphPlan::build(options)?;
-        let side = EngineSide::of(options, &plan, profile);
-        let start = match (options, &plan) {
-            (EngineOptions::Vllm(options), GraphPlan::Vllm(plan)) => Start::vllm(options, plan, profile)?,
+        let (graphs, start, idle_scheduler) = match options {
+            EngineOptions::Vllm(options) => start_vllm(options, profile)?,
+            EngineOptions::Sglang(options) => start_sglang(options, profile)?,
         };
-        let Start { captures, graph_memory, graph_reserve, kv_pool, kv_blocks, kv_tokens_lost, startup } = start;
+        let side = EngineSide::of(options, &graphs, profile);
+        let Start {
+            captures,
+            graph_memory,
+            graph_memory_spared,
+            graph_reserve,
+            kv_pool,
+            kv_blocks,
+            kv_tokens_lost,
+            startup,
+        } = start;
         Ok(Self {
             captures,
             graph_memory,
+            graph_memory_spared,
             graph_reserve,
             kv_pool,
             kv_blocks,
@@ -90,9 +113,22 @@ impl Setup {
             startup,
             attention_layers: side.attention_layers,
             cost: CostModel::new(profile, &side),
-            graphs: plan,
+            graphs,
             options: options.clone(),
+            idle_scheduler,
         })
+    }
+
+    /// The graphs alone, on the device of `profile`. A vLLM server needs no memory for that; SGLang sizes its KV pool first.
+    ///
+    /// # Errors
+    /// As [`Setup::prepare`].
+    pub fn plan(options: &EngineOptions, profile: &Profile) -> Result<GraphPlan, SetupError> {
+        let kv_tokens = match options {
+            EngineOptions::Vllm(_) => None,
+            EngineOptions::Sglang(options) => Some(StaticShare::of(options, profile)?.tokens_before_capture()?),
+        };
+        Ok(GraphPlan::build(options, kv_tokens)?)
     }
 
     /// CUDA graphs captured: one a FULL descriptor, one a piece for a PIECEWISE one.
@@ -105,14 +141,25 @@ impl Setup {
     #[must_use]
     pub fn schedulers(&self) -> Vec<Scheduler> {
         let (_, data_parallel_ranks) = self.options.ranks();
-        (0..data_parallel_ranks).map(|_| self.scheduler()).collect()
+        (0..data_parallel_ranks).map(|_| self.idle_scheduler.clone()).collect()
     }
+}
 
-    /// A fresh scheduler over this setup's KV pool.
-    fn scheduler(&self) -> Scheduler {
-        let blocks = self.kv_pool.num_gpu_blocks;
-        match &self.options {
-            EngineOptions::Vllm(options) => Scheduler::Vllm(vllm::scheduler::Scheduler::new(options, blocks)),
-        }
-    }
+fn start_vllm(options: &VllmOptions, profile: &Profile) -> Result<(GraphPlan, Start, Scheduler), SetupError> {
+    let plan = vllm::plan::GraphPlan::build(options).map_err(EngineError::from)?;
+    let start = Start::vllm(options, &plan, profile)?;
+    let scheduler = vllm::scheduler::Scheduler::new(options, start.kv_pool.num_gpu_blocks);
+    Ok((GraphPlan::Vllm(plan), start, Scheduler::Vllm(scheduler)))
+}
+
+fn start_sglang(options: &SglangOptions, profile: &Profile) -> Result<(GraphPlan, Start, Scheduler), SetupError> {
+    let share = StaticShare::of(options, profile)?;
+    let request_rows = request_rows(options, share.tokens_before_capture()?);
+    let plan = sglang::plan::GraphPlan::build(options, request_rows)?;
+    let start = Start::sglang(&share, &plan, profile)?;
+    let memory = ServerMemory { kv_tokens: start.kv_pool.tokens(), request_rows };
+    let chunked_prefill_size = plan.settings().chunked_prefill_size;
+    check_memory(options, chunked_prefill_size, memory)?;
+    let scheduler = sglang::scheduler::Scheduler::new(options, chunked_prefill_size, memory);
+    Ok((GraphPlan::Sglang(plan), start, Scheduler::Sglang(scheduler)))
 }

@@ -4,11 +4,14 @@ use calibrate::profile::Profile;
 use kernels::units::Bytes;
 
 use super::setup::SetupError;
-use crate::cost::memory::{CaptureMemory, GraphMemory, GraphReserve, KvBlocks, KvPool, captures, estimate};
-use crate::cost::startup::{Startup, capture_seconds, vllm as vllm_startup};
+use crate::cost::memory::{
+    CaptureMemory, GraphMemory, GraphReserve, KvBlocks, KvPool, StaticShare, captures, estimate, share_executables,
+};
+use crate::cost::startup::{Startup, capture_seconds, sglang as sglang_startup, vllm as vllm_startup};
+use crate::engine::sglang;
 use crate::engine::shape::{Descriptor, RuntimeMode};
 use crate::engine::vllm::memory::check_pool;
-use crate::engine::vllm::options::{CaptureOrder, VllmOptions, WhatIf};
+use crate::engine::vllm::options::{CaptureOrder, GraphPool, VllmOptions, WhatIf};
 use crate::engine::vllm::plan::GraphPlan;
 
 /// What is decided about memory and time before the first request.
@@ -18,6 +21,8 @@ pub struct Start {
     pub captures: Vec<Capture>,
     /// What the graphs hold on the device.
     pub graph_memory: GraphMemory,
+    /// What they hold less because some share their executables.
+    pub graph_memory_spared: Bytes,
     /// What the engine expects them to hold.
     pub graph_reserve: GraphReserve,
     /// What is left for the KV pool.
@@ -59,11 +64,10 @@ impl Start {
         let without_graphs = KvPool::size(profile, scheduler, kv, Bytes(0))?;
         check_pool(scheduler, kv_pool.num_gpu_blocks)?;
         let blocks = |graphs| kv_pool.blocks_with(profile, scheduler, kv, graphs);
-        let seconds = capture_seconds(profile, &order);
-        let capture = |((descriptor, memory), seconds)| Capture { descriptor, seconds, memory };
         Ok(Self {
-            captures: order.into_iter().zip(taken).zip(seconds).map(capture).collect(),
+            captures: Capture::all(profile, order, taken),
             graph_memory,
+            graph_memory_spared: Bytes(0),
             graph_reserve: GraphReserve { estimate, set_aside },
             kv_pool,
             kv_blocks: KvBlocks {
@@ -74,6 +78,43 @@ impl Start {
             kv_tokens_lost: without_graphs.tokens() - kv_pool.tokens(),
             startup: vllm_startup(profile, options, plan),
         })
+    }
+
+    /// The start of an SGLang server whose graphs `plan` was made with the rows that `share` allows.
+    ///
+    /// # Errors
+    /// If no memory is left for the KV pool, or too little of it.
+    pub fn sglang(
+        share: &StaticShare<'_>,
+        plan: &sglang::plan::GraphPlan,
+        profile: &Profile,
+    ) -> Result<Self, SetupError> {
+        let order = plan.capture_order().to_vec();
+        let mut taken = captures(profile, &order, GraphPool::Shared);
+        let graph_memory_spared = if plan.settings().dedup { share_executables(&mut taken, &order) } else { Bytes(0) };
+        let graph_memory = GraphMemory::sum(&taken);
+        let kv_pool = share.pool(graph_memory.total())?;
+        let kv_blocks = share.pages_by_graphs(graph_memory.total());
+        let lost = kv_blocks.without_graphs.map_or(0, |blocks| blocks.saturating_sub(kv_pool.num_gpu_blocks));
+        Ok(Self {
+            captures: Capture::all(profile, order, taken),
+            graph_memory,
+            graph_memory_spared,
+            graph_reserve: share.reserve(),
+            kv_pool,
+            kv_blocks,
+            kv_tokens_lost: u64::from(lost) * u64::from(kv_pool.block_size),
+            startup: sglang_startup(profile, share.options(), plan),
+        })
+    }
+}
+
+impl Capture {
+    /// All captures of a start, in order, with the memory that each takes.
+    fn all(profile: &Profile, order: Vec<Descriptor>, taken: Vec<CaptureMemory>) -> Vec<Self> {
+        let seconds = capture_seconds(profile, &order);
+        let capture = |((descriptor, memory), seconds)| Self { descriptor, seconds, memory };
+        order.into_iter().zip(taken).zip(seconds).map(capture).collect()
     }
 }
 

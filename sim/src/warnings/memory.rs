@@ -14,6 +14,8 @@ pub(super) fn about_memory(name: &str, profile: &Profile, setup: &Setup) -> Opti
     match setup.kv_pool.origin {
         KvOrigin::Rest { requested, .. } => memory.about_captures(name, requested, setup),
         KvOrigin::Override | KvOrigin::Given { .. } => memory.about_given_pool(name),
+        KvOrigin::Fraction { .. } => memory.about_slack(name),
+        KvOrigin::AfterCapture => None,
     }
 }
 
@@ -63,6 +65,27 @@ impl DeviceMemory {
                  size to the engine"
             );
             Warning::about(name, "memory_exceeds_device", message)
+        })
+    }
+
+    /// SGLang pays graphs and activations from what weights and KV pool leave of the device.
+    fn about_slack(&self, name: &str) -> Option<Warning> {
+        let Self { device, weights, activations, kv_pool, graphs } = self;
+        let slack = Bytes(device.0.saturating_sub(weights.0.saturating_add(kv_pool.0)));
+        let needed = Bytes(graphs.0.saturating_add(activations.0));
+        let advice = "lower mem_fraction_static, or cuda_graph_max_bs_decode and the number of prefill sizes";
+        if needed > slack {
+            let message = format!(
+                "likely to run out of memory at capture: the graphs come to {graphs} and activations to {activations}, but                  weights {weights} and the KV pool {kv_pool} leave {slack} of the device's {device}; {advice}"
+            );
+            return Some(Warning::about(name, "capture_out_of_memory", message));
+        }
+        let left = Bytes(slack.0 - activations.0);
+        (graphs.0 > left.0 / 2).then(|| {
+            let message = format!(
+                "little memory is left after capture: the graphs come to {graphs} and activations to {activations}, out of                  the {slack} that weights and KV pool leave free; {advice}"
+            );
+            Warning::about(name, "capture_memory_short", message)
         })
     }
 

@@ -83,6 +83,21 @@ pub fn captures(profile: &Profile, descriptors: &[Descriptor], graph_pool: Graph
     descriptors.iter().map(growth).collect()
 }
 
+/// Graphs of one structure share their executables: of the PIECEWISE graphs of a phase only the first one captured has
+/// executables of its own, later ones update them. Returns the bytes spared.
+pub fn share_executables(captures: &mut [CaptureMemory], descriptors: &[Descriptor]) -> Bytes {
+    let mut seen = [false; 2];
+    let mut spared = 0;
+    for (capture, graph) in captures.iter_mut().zip(descriptors) {
+        if graph.mode == RuntimeMode::Piecewise
+            && std::mem::replace(&mut seen[usize::from(graph.uniform.is_some())], true)
+        {
+            spared += std::mem::take(&mut capture.executables).0;
+        }
+    }
+    Bytes(spared)
+}
+
 fn executables(pool: &Pool, descriptor: &Descriptor) -> Bytes {
     match descriptor.mode {
         RuntimeMode::Full => pool.full_executable,
@@ -146,6 +161,24 @@ mod tests {
         ];
         assert_eq!(grown(&order, GraphPool::Shared), [26, 32, 0, 0, 0]);
         assert_eq!(grown(&order, GraphPool::Private), [26, 42, 42, 18, 42]);
+    }
+
+    #[test]
+    fn shared_executables_are_the_first_graphs_of_each_phase() {
+        let decode = |tokens| Descriptor { uniform: Some(1), ..descriptor(RuntimeMode::Piecewise, tokens) };
+        let graphs = [
+            descriptor(RuntimeMode::Piecewise, 64),
+            descriptor(RuntimeMode::Piecewise, 32),
+            decode(8),
+            decode(4),
+            decode(2),
+            descriptor(RuntimeMode::Full, 1),
+        ];
+        let mut taken = captures(&profile(), &graphs, GraphPool::Shared);
+        let before = GraphMemory::sum(&taken);
+        assert_eq!(share_executables(&mut taken, &graphs), Bytes(3 * 7));
+        let after = GraphMemory::sum(&taken);
+        assert_eq!((after.pool, after.executables), (before.pool, Bytes(before.executables.0 - 3 * 7)));
     }
 
     /// The textbook's exercise: 2 GiB for the largest of five buckets, 10 GiB if each had a pool of its own.

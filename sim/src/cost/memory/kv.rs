@@ -8,8 +8,10 @@ use crate::engine::vllm::options::{KvOptions, SchedulerOptions};
 /// The KV pool, and how its size came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvPool {
-    /// Blocks, the null block included.
+    /// Blocks, null blocks included.
     pub num_gpu_blocks: u32,
+    /// Of these, blocks that no request can hold: vLLM keeps a null block, SGLang's pages are counted without one.
+    pub null_blocks: u32,
     /// Tokens per block.
     pub block_size: u32,
     /// What the size follows from.
@@ -37,6 +39,26 @@ pub enum KvOrigin {
         /// What the engine sets aside for captured graphs.
         graphs: Bytes,
     },
+    /// SGLang: `mem_fraction_static` of the device, less the weights. Graphs and activations are paid from the rest of the
+    /// device, the slack.
+    Fraction {
+        /// The fraction follows from the engine's reserve, and that from the ladders; otherwise it is given.
+        from_reserve: bool,
+    },
+    /// SGLang: what weights, graphs and activations leave of the device once the graphs are captured.
+    AfterCapture,
+}
+
+impl KvOrigin {
+    /// Whether other graphs would leave another pool.
+    #[must_use]
+    pub fn follows_graphs(self) -> bool {
+        match self {
+            Self::Override | Self::Given { .. } => false,
+            Self::Rest { .. } | Self::AfterCapture => true,
+            Self::Fraction { from_reserve } => from_reserve,
+        }
+    }
 }
 
 /// What an engine expects its graphs to hold, and what it does about it.
@@ -48,7 +70,7 @@ pub struct GraphReserve {
     pub set_aside: Bytes,
 }
 
-/// The blocks of a KV pool if graphs took other memory out of it; the null block included. `None` where the pool's size is
+/// The blocks of a KV pool if graphs took other memory out of it; a null block included. `None` where the pool's size is
 /// given, so that no graph touches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvBlocks {
@@ -88,7 +110,7 @@ impl KvPool {
         graphs: Bytes,
     ) -> Result<Self, NoKvMemory> {
         let block_size = scheduler.block_size;
-        let pool = |num_gpu_blocks, origin| Self { num_gpu_blocks, block_size, origin };
+        let pool = |num_gpu_blocks, origin| Self { num_gpu_blocks, null_blocks: 1, block_size, origin };
         if let Some(blocks) = kv.num_gpu_blocks_override {
             return Ok(pool(blocks, KvOrigin::Override));
         }
@@ -126,8 +148,9 @@ impl KvPool {
         kv: &KvOptions,
         graphs: Bytes,
     ) -> Option<u32> {
-        let follows_graphs = matches!(self.origin, KvOrigin::Rest { .. });
-        follows_graphs.then(|| Self::size(profile, scheduler, kv, graphs).map_or(0, |pool| pool.num_gpu_blocks))
+        self.origin
+            .follows_graphs()
+            .then(|| Self::size(profile, scheduler, kv, graphs).map_or(0, |pool| pool.num_gpu_blocks))
     }
 
     /// Bytes of the pool.
@@ -137,10 +160,10 @@ impl KvPool {
         Bytes(u64::from(self.num_gpu_blocks) * u64::from(self.block_size) * token_bytes)
     }
 
-    /// Tokens that the pool holds: one block, the null block, is never usable.
+    /// Tokens that the pool holds: a null block is never usable.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        u64::from(self.num_gpu_blocks.saturating_sub(1)) * u64::from(self.block_size)
+        u64::from(self.num_gpu_blocks.saturating_sub(self.null_blocks)) * u64::from(self.block_size)
     }
 }
 

@@ -3,7 +3,9 @@
 mod estimate;
 mod graphs;
 mod kv;
+mod sglang;
 
 pub use estimate::estimate;
-pub use graphs::{CaptureMemory, GraphMemory, captures};
+pub use graphs::{CaptureMemory, GraphMemory, captures, share_executables};
 pub use kv::{GraphReserve, KvBlocks, KvOrigin, KvPool, NoKvMemory, activation_bytes};
+pub use sglang::StaticShare;

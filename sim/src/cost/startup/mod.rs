@@ -1,12 +1,15 @@
 //! Seconds from a loaded model to the first request, phase by phase in the engine's order; process start and weight
 //! loading are the same for every candidate and left out.
 
+mod sglang;
 mod vllm;
 
 use calibrate::profile::Profile;
 
+use crate::engine::sglang::warning::Phase as GraphPhase;
 use crate::engine::shape::{Descriptor, RuntimeMode};
 
+pub use sglang::sglang;
 pub use vllm::vllm;
 
 /// A start-up: its phases, one after the other.
@@ -42,6 +45,8 @@ pub enum PhaseKind {
     KernelWarmUp,
     /// The graphs of one mode are captured, each after one warm-up run.
     Capture(RuntimeMode),
+    /// SGLang: the graphs of one phase are captured, each after two warm-up runs.
+    CaptureOf(GraphPhase),
     /// A last run without a graph: the sampler allocates its buffers.
     SamplerWarmUp,
 }
@@ -67,7 +72,7 @@ impl PhaseKind {
             Self::MemoryProfiling | Self::GraphSamples | Self::KvSizing => StartupPart::MemoryProfiling,
             Self::Compilation => StartupPart::Compilation,
             Self::KernelWarmUp | Self::SamplerWarmUp => StartupPart::WarmUp,
-            Self::Capture(_) => StartupPart::Capture,
+            Self::Capture(_) | Self::CaptureOf(_) => StartupPart::Capture,
         }
     }
 }

@@ -78,6 +78,13 @@ fn rounded(fraction: f64) -> f64 {
     format!("{fraction:.3}").parse().expect("a printed float is one")
 }
 
+/// Whether the KV pool is made again from what the graphs leave: only without latent attention and context-parallel
+/// decode.
+#[must_use]
+pub fn is_sized_after_capture(options: &SglangOptions) -> bool {
+    options.kv.post_capture_kv_sizing && !options.model.mla && options.parallel.dcp_size <= 1
+}
+
 /// What a KV pool is made from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KvSizing {
@@ -102,17 +109,29 @@ impl KvSizing {
     /// # Errors
     /// [`EngineError::NoKvMemory`] if not a page is left.
     pub fn kv_tokens(&self, options: &SglangOptions, activations: Bytes) -> Result<u64, EngineError> {
-        let page_size = u64::from(options.scheduler.page_size);
-        let after_capture = options.kv.post_capture_kv_sizing && !options.model.mla && options.parallel.dcp_size <= 1;
-        let (usable, taken) = if after_capture {
-            (self.device, Bytes(self.weights.0 + self.graphs.0 + activations.0))
+        if is_sized_after_capture(options) {
+            let taken = self.weights.0.saturating_add(self.graphs.0).saturating_add(activations.0);
+            self.whole_pages(options, 1.0, Bytes(taken))
         } else {
-            (Bytes((self.device.0 as f64 * self.fraction) as u64), self.weights)
-        };
+            self.kv_tokens_before_capture(options)
+        }
+    }
+
+    /// Tokens of the pool that is made before any graph is captured.
+    ///
+    /// # Errors
+    /// [`EngineError::NoKvMemory`] if not a page is left.
+    pub fn kv_tokens_before_capture(&self, options: &SglangOptions) -> Result<u64, EngineError> {
+        self.whole_pages(options, self.fraction, self.weights)
+    }
+
+    /// Tokens that `fraction` of the device holds beside what is taken from it.
+    fn whole_pages(&self, options: &SglangOptions, fraction: f64, taken: Bytes) -> Result<u64, EngineError> {
+        let page_size = u64::from(options.scheduler.page_size);
+        let usable = Bytes((self.device.0 as f64 * fraction) as u64);
         let fitting = usable.0.saturating_sub(taken.0) / self.token.0.max(1);
         let tokens = fitting.min(options.kv.max_total_tokens.map_or(u64::MAX, u64::from)) / page_size * page_size;
         if tokens == 0 {
-            let fraction = if after_capture { 1.0 } else { self.fraction };
             return Err(EngineError::NoKvMemory {
                 fraction: format!("{fraction:.3}"),
                 device: self.device,

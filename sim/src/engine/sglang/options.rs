@@ -5,6 +5,10 @@ use std::fmt;
 use kernels::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::defaults::DeviceDefaults;
+use super::memory::request_rows;
+use crate::engine::options::{Limit, Limits};
+
 /// Everything that one SGLang server was started with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SglangOptions {
@@ -318,6 +322,51 @@ impl SglangOptions {
     #[must_use]
     pub fn decode_width(&self) -> u32 {
         self.speculative.map_or(1, |speculative| speculative.num_draft_tokens)
+    }
+
+    /// Tokens of a prompt that one step computes at most, the device's default included; `None` without chunking.
+    #[must_use]
+    pub fn chunk(&self) -> Option<u32> {
+        let default = || DeviceDefaults::of(self.kv.gpu_mem_mib, self.parallel.tp_size).chunked_prefill_size;
+        let chunk = self.scheduler.chunked_prefill_size.unwrap_or_else(default);
+        u32::try_from(chunk).ok().filter(|&chunk| chunk > 0)
+    }
+
+    /// What no step and no request exceeds, whatever the size of the KV pool.
+    ///
+    /// Without chunking the first prompt of a step is computed whole, however long it is.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let scheduler = &self.scheduler;
+        let requests = Limit { flag: "max_running_requests", value: request_rows(self, u64::MAX) };
+        let request_tokens = Limit { flag: "context_length", value: scheduler.context_length };
+        let prefill = match self.chunk() {
+            Some(value) => Limit { flag: "chunked_prefill_size", value },
+            None => Limit { flag: "max_prefill_tokens", value: scheduler.max_prefill_tokens },
+        };
+        let decode = Limit { flag: requests.flag, value: requests.value.saturating_mul(self.decode_width()) };
+        let whole_prompt = self.chunk().map_or(request_tokens, |_| prefill);
+        let all = [prefill, whole_prompt, decode];
+        let step_tokens = all.into_iter().max_by_key(|limit| limit.value).unwrap_or(prefill);
+        Limits { requests, step_tokens, request_tokens }
+    }
+}
+
+impl GraphOptions {
+    /// The backends asked for, as `decode full, prefill breakable`; `None` where no flag names one.
+    #[must_use]
+    pub fn requested_backends(&self) -> Option<String> {
+        let config = &self.cuda_graph_config;
+        let phases = [
+            ("decode", config.decode.backend.or(self.cuda_graph_backend_decode), self.disable_decode_cuda_graph),
+            ("prefill", config.prefill.backend.or(self.cuda_graph_backend_prefill), self.disable_prefill_cuda_graph),
+        ];
+        let asked = |(phase, backend, off): (&str, Option<GraphBackend>, bool)| {
+            let off = (off || self.disable_cuda_graph).then_some(GraphBackend::Disabled);
+            backend.or(off).map(|backend| format!("{phase} {backend}"))
+        };
+        let all: Vec<String> = phases.into_iter().filter_map(asked).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 }
 

@@ -1,5 +1,7 @@
 //! One candidate's graphs, from its flags to the answer for every step.
 
+mod ranks;
+
 use super::dedup::{SegmentLikeness, SharedExecutables};
 use super::dispatch::decode::{DecodeBatch, DecodeRefusal, DecodeRunner};
 use super::dispatch::prefill::{
@@ -7,7 +9,7 @@ use super::dispatch::prefill::{
 };
 use super::error::EngineError;
 use super::ladder::{CaptureRules, prefill_capture_requests};
-use super::options::{GraphBackend, SglangOptions};
+use super::options::{GraphBackend, MoeA2aBackend, SglangOptions};
 use super::settings::GraphSettings;
 use super::warning::GraphWarning;
 use crate::engine::shape::{
@@ -26,6 +28,8 @@ pub struct GraphPlan {
     decode: Option<DecodeRunner>,
     prefill: Option<PrefillRunner>,
     lora: bool,
+    /// Ranks that decode can join others in prefill graphs, as prompts of one token.
+    recasts_decodes: bool,
     capture_sizes: Vec<u32>,
     capture_order: Vec<Descriptor>,
     warnings: Vec<GraphWarning>,
@@ -71,11 +75,16 @@ impl GraphPlan {
         let mut warnings = settings.warnings.clone();
         let prefill = prefill_runner(options, &settings, &rules, &mut warnings);
         let decode = decode_runner(options, &settings, &rules, &mut warnings)?;
+        let recasts_decodes = settings.prefill.backend == GraphBackend::Breakable
+            && options.speculative.is_none()
+            && !options.scheduler.return_logprob
+            && options.parallel.moe_a2a_backend == MoeA2aBackend::None;
         let mut plan = Self {
             settings,
             decode,
             prefill,
             lora: options.graphs.enable_lora,
+            recasts_decodes,
             capture_sizes: Vec::new(),
             capture_order: Vec::new(),
             warnings,
@@ -128,7 +137,7 @@ impl GraphPlan {
     /// specification section 5).
     #[must_use]
     pub fn dispatch_extent(&self, shape: &StepShape, extent: StepExtent) -> Dispatch {
-        let loras = u32::from(self.lora && shape.active_loras > 0);
+        let loras = self.loras_of(shape);
         let graph = if shape.prefilling {
             self.ask_prefill(shape, extent).map(|tokens| self.prefill_graph(tokens, loras)).map_err(Refusal::cause)
         } else {
@@ -136,16 +145,27 @@ impl GraphPlan {
         };
         match graph {
             Ok(descriptor) => Dispatch { descriptor, cause: None, relaxed: false },
-            Err(cause) => {
-                let descriptor = Descriptor { requests: Some(shape.requests), ..eager(shape.tokens) };
-                Dispatch { descriptor, cause: Some(self.settled(cause)), relaxed: false }
-            }
+            Err(cause) => self.without_graph(shape, cause),
         }
     }
 
-    /// Without any graph the cause is that alone.
-    fn settled(&self, cause: FallbackCause) -> FallbackCause {
-        if self.capture_order.is_empty() { FallbackCause::GraphsOff } else { cause }
+    /// Whether [`dispatch_extent`](Self::dispatch_extent) looks at lengths: some prefill graphs are captured for limited
+    /// ones.
+    #[must_use]
+    pub fn asks_for_extent(&self) -> bool {
+        self.prefill.as_ref().is_some_and(PrefillRunner::asks_for_lengths)
+    }
+
+    /// Steps with adapters run their own variant of a graph.
+    fn loras_of(&self, shape: &StepShape) -> u32 {
+        u32::from(self.lora && shape.active_loras > 0)
+    }
+
+    /// A step that runs without a graph; where there is none at all, the cause is that alone.
+    fn without_graph(&self, shape: &StepShape, cause: FallbackCause) -> Dispatch {
+        let cause = if self.capture_order.is_empty() { FallbackCause::GraphsOff } else { cause };
+        let descriptor = Descriptor { requests: Some(shape.requests), ..eager(shape.tokens) };
+        Dispatch { descriptor, cause: Some(cause), relaxed: false }
     }
 
     fn ask_prefill(&self, shape: &StepShape, extent: StepExtent) -> Result<u32, Refusal> {
@@ -276,13 +296,18 @@ impl GraphPlan {
         self.capture_order.len() as u32
     }
 
-    /// CUDA graphs captured for a model of `attention_layers`: one per full graph; a breakable one has a break per
-    /// attention layer and one segment more than breaks.
+    /// Segments of a breakable graph: it breaks at each of `attention_layers`.
+    #[must_use]
+    pub fn pieces(&self, attention_layers: u32) -> u32 {
+        attention_layers.saturating_add(1)
+    }
+
+    /// CUDA graphs captured for a model of `attention_layers`: one per full graph, one a segment of a breakable one.
     #[must_use]
     pub fn cuda_graphs(&self, attention_layers: u32) -> u64 {
         let segments = |graph: &Descriptor| match graph.mode {
             RuntimeMode::None => 0,
-            RuntimeMode::Piecewise => u64::from(attention_layers) + 1,
+            RuntimeMode::Piecewise => u64::from(self.pieces(attention_layers)),
             RuntimeMode::Full => 1,
         };
         self.capture_order.iter().map(segments).sum()
@@ -294,7 +319,7 @@ impl GraphPlan {
         let of_phase = |decode: bool| {
             let graphs = self.capture_order.iter().filter(|graph| is_shared_in(graph, decode));
             let keys: Vec<u32> = graphs.map(variant).collect();
-            (!keys.is_empty()).then(|| SharedExecutables::new(&keys, attention_layers + 1, likeness))
+            (!keys.is_empty()).then(|| SharedExecutables::new(&keys, self.pieces(attention_layers), likeness))
         };
         self.settings.dedup.then(|| SharedGraphs { decode: of_phase(true), prefill: of_phase(false) })
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::options::PrefillBlocker;
+use crate::engine::shape::Descriptor;
 
 /// A phase with graphs of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +12,14 @@ pub enum Phase {
     Decode,
     /// Steps that compute prompts.
     Prefill,
+}
+
+impl Phase {
+    /// The phase that a graph of this engine belongs to: decode graphs name their common query length.
+    #[must_use]
+    pub fn of(graph: &Descriptor) -> Self {
+        if graph.uniform.is_some() { Self::Decode } else { Self::Prefill }
+    }
 }
 
 /// Why the engine turned the graphs of a phase off.

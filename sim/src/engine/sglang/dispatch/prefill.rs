@@ -136,6 +136,14 @@ impl PrefillRunner {
         Ok(PrefillKey { tokens, prefix_chunks })
     }
 
+    /// Whether answers depend on how far the requests reach.
+    #[must_use]
+    pub fn asks_for_lengths(&self) -> bool {
+        self.max_context_size.is_some()
+            || self.max_seq_len.is_some()
+            || self.full.as_ref().is_some_and(|full| full.prefix_chunks.is_some())
+    }
+
     /// The smallest number of chunks that holds the longest cached prefix; none without a prefix, or if its length is
     /// not known.
     fn prefix_chunks(&self, longest_prefix: Option<u32>) -> Result<Option<u32>, PrefillRefusal> {
