@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct CostTerms {
     /// Device: non-attention work of the model for the rows run (padded rows under a graph), ns.
     pub dense_ns: u64,
-    /// Device: the output head for every scheduled request, ns.
+    /// Device: the output head for every scheduled request and every draft, ns.
     pub head_ns: u64,
     /// Device: attention of prefills and decodes, ns.
     pub attention_ns: u64,
-    /// Device: sum of the three terms above, ns.
+    /// Device: making the next drafts, ns; 0 without a drafter, or where its cost is not given.
+    #[serde(default)]
+    pub drafting_ns: u64,
+    /// Device: sum of the four terms above, ns.
     pub device_ns: u64,
     /// Host: the engine's fixed work per step, ns.
     pub step_overhead_ns: u64,
@@ -31,11 +34,12 @@ pub struct CostTerms {
 impl CostTerms {
     /// The terms with their names, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    pub fn named(&self) -> [(&'static str, u64); 11] {
         [
             ("dense_ns", self.dense_ns),
             ("head_ns", self.head_ns),
             ("attention_ns", self.attention_ns),
+            ("drafting_ns", self.drafting_ns),
             ("device_ns", self.device_ns),
             ("step_overhead_ns", self.step_overhead_ns),
             ("request_overhead_ns", self.request_overhead_ns),

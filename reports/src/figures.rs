@@ -36,6 +36,8 @@ pub enum FigureGroup {
     Latency,
     /// Hits, padding and fallbacks.
     Graphs,
+    /// Speculative decoding.
+    Drafts,
     /// Steps and where their time went.
     Steps,
     /// Memory and start-up: what a ladder costs before the first request.
@@ -127,6 +129,15 @@ figures! {
         relaxed_steps, "FULL relaxed to PIECEWISE, steps", "steps", Plain, Lower;
         saved_ms, "saved by replay, ms in all", "ms", Plain, Higher;
     }
+    Drafts {
+        spec_decode.acceptance_rate, "accepted, % of drafts", "accepted / drafts", Percent, Higher;
+        spec_decode.acceptance_length, "tokens per verification, mean", "tokens", Plain, Higher;
+        spec_decode.num_drafts, "verifications", "requests in steps", Plain, Neither;
+        spec_decode.draft_tokens, "drafts verified", "tokens", Plain, Neither;
+        spec_decode.accepted_tokens, "drafts accepted", "tokens", Plain, Neither;
+        spec_decode.draft_throughput, "drafts verified, tokens/s", "tokens/s", Plain, Neither;
+        spec_decode.late_requests, "scheduled after their end, requests", "requests in steps", Plain, Lower;
+    }
     Steps {
         steps, "steps", "steps", Plain, Neither;
         mean_batch_rows, "real rows per step, mean", "rows", Plain, Neither;
@@ -137,12 +148,16 @@ figures! {
         running_at_last_sent, "running at the last arrival", "requests", Plain, Neither;
         peak_waiting, "requests waiting, most", "requests", Plain, Lower;
         preemptions, "preemptions", "preemptions", Plain, Lower;
+        prefix_cache.hit_rate, "  prompt in prefix cache, %", "share of prompt tokens", Percent, Higher;
+        prefix_cache.hit_tokens, "  prompt in prefix cache, tokens", "tokens", Plain, Higher;
+        prefix_cache.preempted_hit_tokens, "  found after preemption, tokens", "tokens", Plain, Higher;
         mean_step_ms, "step, mean, ms", "ms", Plain, Lower;
         host_ms_per_step, "host per step, ms", "ms", Plain, Lower;
         device_idle_ms_per_step, "device idle per step, ms", "ms", Plain, Lower;
         cost.dense_ms, "  device: dense, ms", "ms a step", Plain, Lower;
         cost.head_ms, "  device: head, ms", "ms a step", Plain, Lower;
         cost.attention_ms, "  device: attention, ms", "ms a step", Plain, Lower;
+        cost.drafting_ms, "  device: drafting, ms", "ms a step", Plain, Lower;
         cost.step_overhead_ms, "  host: step overhead, ms", "ms a step", Plain, Lower;
         cost.request_overhead_ms, "  host: request overhead, ms", "ms a step", Plain, Lower;
         cost.launch_ms, "  host: launch, ms", "ms a step", Plain, Lower;
@@ -189,6 +204,7 @@ impl FigureGroup {
             Self::Service => "Service",
             Self::Latency => "Latency",
             Self::Graphs => "Graphs",
+            Self::Drafts => "Drafts",
             Self::Steps => "Steps (times are means per step)",
             Self::Price => "Memory and start-up",
             Self::Trust => "Trust",

@@ -50,8 +50,8 @@ pub use price::{PriceCandidate, PriceReport, PriceRung, Saving, StepTimes};
 pub use profile::{GroupReport, ProfileReport};
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{
-    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, KvBlocks, RunReport, RungReport,
-    ScenarioReport, SloAttainment, SloReport, Startup,
+    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, KvBlocks, PrefixCache, RunReport, RungReport,
+    ScenarioReport, SloAttainment, SloReport, SpecDecode, Startup,
 };
 pub use seeds::SeedsError;
 pub use startup::{CaptureReport, PhaseReport, StartMemory, StartupCandidate, StartupReport};

@@ -95,7 +95,8 @@ pub struct CandidateReport {
     pub median_tpot_ms: Figure,
     /// 99th percentile of the time per output token after the first, ms.
     pub p99_tpot_ms: Figure,
-    /// Mean inter-token latency, over all gaps between two tokens of one request, ms.
+    /// Mean inter-token latency, over all gaps between two deliveries to one request, ms: with drafts one delivery can hold
+    /// several tokens, and counts once, as in `vllm bench serve`.
     pub mean_itl_ms: Figure,
     /// Median inter-token latency, ms.
     pub median_itl_ms: Figure,
@@ -165,6 +166,12 @@ pub struct CandidateReport {
     pub cold_start: ColdStart,
     /// Times that a running request lost its KV blocks and had to recompute.
     pub preemptions: Figure,
+    /// What the prefix cache saved.
+    pub prefix_cache: PrefixCache,
+    /// What became of the drafts; null without drafts.
+    pub spec_decode: SpecDecode,
+    /// For each position, drafts accepted up to there / verifications; empty without drafts.
+    pub per_position_acceptance_rates: Vec<Figure>,
     /// Host time per step, mean over all steps, ms.
     pub host_ms_per_step: Figure,
     /// Time per step in which the device waited while there was work, mean over all steps, ms.
@@ -207,6 +214,38 @@ pub struct Fallbacks {
     pub other_rank: Figure,
     /// Steps of a candidate without graphs.
     pub graphs_off: Figure,
+}
+
+/// What the prefix cache saved; null where it is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PrefixCache {
+    /// Prompt tokens found in the cache / prompt tokens, both summed over the requests admitted, each once.
+    pub hit_rate: Figure,
+    /// Prompt tokens found in the cache by requests admitted for the first time, tokens.
+    pub hit_tokens: Figure,
+    /// Tokens that preempted requests found again when they were admitted again, tokens.
+    pub preempted_hit_tokens: Figure,
+}
+
+/// What became of the drafts, under the names of `vllm bench serve`; null without drafts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpecDecode {
+    /// Accepted drafts / drafts.
+    pub acceptance_rate: Figure,
+    /// Tokens that one verification yields, mean: 1 + accepted drafts / verifications, tokens.
+    pub acceptance_length: Figure,
+    /// Verifications: requests whose drafts a step looked at, summed over all steps. Drafts that only fill a batch up to a
+    /// uniform query length are left out.
+    pub num_drafts: Figure,
+    /// Drafts verified, tokens.
+    pub draft_tokens: Figure,
+    /// Drafts accepted, tokens.
+    pub accepted_tokens: Figure,
+    /// Drafts verified per second of `duration_s`.
+    pub draft_throughput: Figure,
+    /// Requests in steps that the output before had finished already, summed over all steps: asynchronous scheduling cannot
+    /// know how many drafts are accepted.
+    pub late_requests: Figure,
 }
 
 /// What one rung did.
@@ -282,6 +321,8 @@ pub struct CostBreakdown {
     pub head_ms: Figure,
     /// Device: attention, ms a step.
     pub attention_ms: Figure,
+    /// Device: making the next drafts, as the scenario declares it, ms a step.
+    pub drafting_ms: Figure,
     /// Host: the engine's fixed work, ms a step.
     pub step_overhead_ms: Figure,
     /// Host: the engine's work per request, ms a step.

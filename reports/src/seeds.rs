@@ -43,6 +43,9 @@ impl CandidateReport {
             rung.padded_rows = over(runs, |run| &run.rungs[index].padded_rows);
             rung.saved_ms = over(runs, |run| &run.rungs[index].saved_ms);
         }
+        for (position, rate) in whole.per_position_acceptance_rates.iter_mut().enumerate() {
+            *rate = over(runs, |run| run.per_position_acceptance_rates.get(position).unwrap_or(&Figure::Undefined));
+        }
         for (index, artifact) in whole.artifacts.iter_mut().enumerate() {
             artifact.steps = over(runs, |run| &run.artifacts[index].steps);
             artifact.first_use_s = over(runs, |run| &run.artifacts[index].first_use_s);

@@ -72,8 +72,17 @@ pub struct StepRecord {
     pub decode_requests: u32,
     /// KV tokens that the decoding requests read, all together, tokens.
     pub decode_context: u64,
-    /// Requests that got a token from this step.
+    /// Requests that got tokens from this step: one, and one more for each draft accepted.
     pub sampled: u32,
+    /// Drafts verified, tokens.
+    #[serde(default)]
+    pub drafts: u32,
+    /// Drafts accepted, tokens.
+    #[serde(default)]
+    pub accepted: u32,
+    /// Different LoRA adapters in the step.
+    #[serde(default)]
+    pub active_loras: u32,
     /// Requests running when the step was scheduled.
     pub running: u32,
     /// Requests waiting after the step was scheduled.

@@ -116,7 +116,7 @@ fn options(config: &Config) -> SchedulerOptions {
 }
 
 fn drafter(config: &Config) -> Drafter {
-    config.spec_method.map_or_else(Drafter::default, |method| Drafter { method, parallel_drafting: false })
+    config.spec_method.map_or_else(Drafter::default, |method| Drafter { method, ..Drafter::default() })
 }
 
 impl Request {

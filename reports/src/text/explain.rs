@@ -149,10 +149,11 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
 }
 
 /// Labels of the cost terms, in the order of [`CostTerms::named`].
-const TERMS: [&str; 10] = [
+const TERMS: [&str; 11] = [
     "  dense",
     "  head",
     "  attention",
+    "  drafting",
     "device",
     "  step overhead",
     "  request overhead",

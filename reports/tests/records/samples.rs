@@ -129,6 +129,7 @@ pub(crate) fn with_graphs(scale: f64) -> CandidateReport {
         rung("FULL", 8, count(600.0), 451, 312.25 * scale),
         rung("FULL", 16, 0, 0, 0.0),
     ];
+    candidate.per_position_acceptance_rates = vec![Figure::from(0.75), Figure::from(0.5)];
     candidate.artifacts = vec![
         artifact(Some(descriptor("FULL", 8, Some(1))), count(600.0)),
         artifact(Some(descriptor("PIECEWISE", 8, None)), count(90.0)),
@@ -360,12 +361,14 @@ pub(crate) fn startup() -> StartupReport {
 pub(crate) fn cost(dense_ns: u64) -> CostTerms {
     let (head_ns, attention_ns, step_overhead_ns, request_overhead_ns) = (310_000, 450_250, 1_200_000, 36_000);
     let (launch_ns, bookkeeping_ns) = (96_125, 50_000);
-    let device_ns = dense_ns + head_ns + attention_ns;
+    let drafting_ns = 42_000;
+    let device_ns = dense_ns + head_ns + attention_ns + drafting_ns;
     let host_ns = step_overhead_ns + request_overhead_ns + launch_ns + bookkeeping_ns;
     CostTerms {
         dense_ns,
         head_ns,
         attention_ns,
+        drafting_ns,
         device_ns,
         step_overhead_ns,
         request_overhead_ns,
@@ -467,6 +470,9 @@ pub(crate) fn step() -> StepRecord {
         decode_requests: 2,
         decode_context: 12_345,
         sampled: 2,
+        drafts: 6,
+        accepted: 3,
+        active_loras: 1,
         running: 3,
         waiting: 1,
         kv_used_blocks: 806,

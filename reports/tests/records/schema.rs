@@ -9,15 +9,13 @@ use crate::samples;
 /// Paths of all keys: lists are `[]`, keys of free maps are `*`.
 fn paths(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
     match value {
+        // The parts of an interval are described once, for all figures.
+        Value::Object(map) if map.len() == 3 && map.contains_key("low") => {}
         Value::Object(map) => {
             for (key, inner) in map {
                 let key = if prefix.ends_with("differences") { "*" } else { key };
                 let path = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
                 found.insert(path.clone());
-                // The parts of an interval are described once, for all figures.
-                if inner.as_object().is_some_and(|map| map.len() == 3 && map.contains_key("low")) {
-                    continue;
-                }
                 paths(&path, inner, found);
             }
         }

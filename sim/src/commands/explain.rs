@@ -217,6 +217,8 @@ fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<Expla
     let mut work = StepWork {
         tokens,
         requests,
+        drafts: arguments.decodes * (query_len - 1),
+        sampled: arguments.decodes,
         decode_requests: arguments.decodes,
         decode_context_tokens: u64::from(arguments.decodes) * u64::from(arguments.context),
         ..StepWork::default()

@@ -15,7 +15,7 @@ use crate::time::SimDuration;
 const TABLE_LIMIT: u32 = 65_536;
 
 /// What the cost model must know of the engine, apart from the profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSide {
     /// What mode NONE means in this engine: true or compiled eager.
     pub eager: Execution,
@@ -25,8 +25,10 @@ pub struct EngineSide {
     pub pieces: u32,
     /// Most rows a step can run.
     pub rows_max: u32,
-    /// Most requests a step can hold.
-    pub requests_max: u32,
+    /// Most rows of the output head: one for each request a step can hold and one for each of its drafts.
+    pub head_rows_max: u32,
+    /// Device time to make the drafts of a step, by the number of its requests from one on; the last entry goes on.
+    pub drafting: Vec<SimDuration>,
 }
 
 impl EngineSide {
@@ -39,7 +41,8 @@ impl EngineSide {
             attention_layers: profile.identity.model.attention_layers(),
             pieces: plan.pieces(profile.identity.model.attention_layers()),
             rows_max: limits.step_tokens.value,
-            requests_max: limits.requests.value,
+            head_rows_max: limits.requests.value.saturating_mul(options.decode_tokens()),
+            drafting: options.drafting_times(),
         }
     }
 
@@ -72,6 +75,7 @@ pub struct CostModel {
     dense: RoundedTable,
     head: RoundedTable,
     attention: Option<Attention>,
+    drafting: Vec<SimDuration>,
     step_overhead_ns: u64,
     per_request_us: f64,
     bookkeeping_ns: u64,
@@ -106,8 +110,9 @@ impl CostModel {
         let attention = profile.attention().map(|group| group.figures.clone());
         Self {
             dense: RoundedTable::new(&machine.dense.figures, side.rows_max),
-            head: RoundedTable::new(&machine.head.figures, side.requests_max),
+            head: RoundedTable::new(&machine.head.figures, side.head_rows_max),
             attention,
+            drafting: side.drafting.clone(),
             step_overhead_ns: nanoseconds(engine.host.figures.step_overhead_us),
             per_request_us: engine.host.figures.per_request_us,
             bookkeeping_ns: nanoseconds(engine.host.figures.padding_bookkeeping_us),
@@ -184,10 +189,11 @@ impl CostModel {
     /// The price of `work` on `rows` rows run as `execution`, with `padded_requests` empty requests in the graph.
     #[must_use]
     pub fn price_as(&self, work: &StepWork, execution: Execution, rows: Rows, padded_requests: Requests) -> StepCost {
-        let (dense, head) = (self.dense.at(rows.0), self.head.at(work.requests));
+        let (dense, head) = (self.dense.at(rows.0), self.head.at(work.requests + work.drafts));
         let mut cost = StepCost {
             dense_ns: dense.ns,
             head_ns: head.ns,
+            drafting_ns: self.drafting_ns(work),
             step_overhead_ns: self.step_overhead_ns,
             request_overhead_ns: nanoseconds(self.per_request_us * f64::from(work.requests)),
             launch_ns: self.launch_ns(execution),
@@ -210,6 +216,12 @@ impl CostModel {
             Execution::Piecewise => self.launch_piecewise_ns,
             Execution::Full => self.launch_full_ns,
         }
+    }
+
+    /// The drafts that follow a step in which somebody sampled.
+    fn drafting_ns(&self, work: &StepWork) -> u64 {
+        let of_batch = self.drafting.get(work.requests.saturating_sub(1) as usize).or(self.drafting.last());
+        of_batch.filter(|_| work.sampled > 0).map_or(0, |time| time.0)
     }
 
     /// The per-request term of requests that a FULL graph pads: they carry no KV.
@@ -321,8 +333,9 @@ mod tests {
     fn model(profile: &str, eager: Execution) -> CostModel {
         let profile = Profile::builtin(profile).expect("a built-in profile");
         let attention_layers = profile.identity.model.attention_layers();
-        let pieces = attention_layers + 1;
-        CostModel::new(&profile, &EngineSide { eager, attention_layers, pieces, rows_max: 8192, requests_max: 256 })
+        let (pieces, drafting) = (attention_layers + 1, Vec::new());
+        let side = EngineSide { eager, attention_layers, pieces, rows_max: 8192, head_rows_max: 256, drafting };
+        CostModel::new(&profile, &side)
     }
 
     fn decode(requests: u32, context: u64) -> StepWork {

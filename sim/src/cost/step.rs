@@ -54,7 +54,12 @@ pub struct StepWork {
     pub tokens: u32,
     /// Scheduled requests.
     pub requests: u32,
-    /// Requests that decode, each with its KV context.
+    /// Drafts that the output head looks at: it runs over one row for each request and one for each draft.
+    pub drafts: u32,
+    /// Requests that sample: a drafter then makes their next drafts.
+    pub sampled: u32,
+    /// Requests that decode, each with its KV context. One that verifies `k` drafts counts once: its `1 + k` queries read
+    /// the same keys and values in one pass, and their arithmetic hides behind that as long as they fill one tile.
     pub decode_requests: u32,
     /// KV tokens read by all decoding requests together.
     pub decode_context_tokens: u64,
@@ -73,6 +78,8 @@ impl StepWork {
         let mut work = Self {
             tokens: plan.shape.tokens,
             requests: plan.shape.requests,
+            drafts: plan.drafts,
+            sampled: plan.sampled,
             decode_requests: plan.decode_requests,
             decode_context_tokens: plan.decode_context_tokens,
             ..Self::default()
@@ -189,6 +196,8 @@ pub struct StepCost {
     pub head_ns: u64,
     /// Device: attention of the real requests, and the per-request term of requests that a FULL graph pads.
     pub attention_ns: u64,
+    /// Device: making the next drafts, behind the head.
+    pub drafting_ns: u64,
     /// Host: the engine's fixed work per step, before the first launch.
     pub step_overhead_ns: u64,
     /// Host: the engine's work per scheduled request, before the first launch.
@@ -209,7 +218,7 @@ impl StepCost {
     /// Time that the device works.
     #[must_use]
     pub fn device(&self) -> SimDuration {
-        SimDuration(self.dense_ns + self.head_ns + self.attention_ns)
+        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.drafting_ns)
     }
 
     /// Host time before the first launch: overhead and bookkeeping.

@@ -1,8 +1,9 @@
 //! What a server was started with, whichever engine it is.
 
 use super::sglang::options::SglangOptions;
-use super::vllm::options::VllmOptions;
+use super::vllm::options::{SchedulingPolicy, VllmOptions};
 use crate::limits::LORAS_MAX;
+use crate::time::SimDuration;
 
 /// The flags of one server of one engine, those that decide its graphs included.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,6 +126,34 @@ impl EngineOptions {
         match self {
             Self::Vllm(options) => options.graphs.max_loras,
             Self::Sglang(options) => options.graphs.enable_lora.then_some(LORAS_MAX),
+        }
+    }
+
+    /// Whether the priority of requests decides who goes first.
+    #[must_use]
+    pub fn orders_by_priority(&self) -> bool {
+        match self {
+            Self::Vllm(options) => options.scheduler.policy == SchedulingPolicy::Priority,
+            Self::Sglang(_) => false,
+        }
+    }
+
+    /// Whether requests reuse the KV blocks of an equal prompt head.
+    #[must_use]
+    pub fn caches_prefixes(&self) -> bool {
+        match self {
+            Self::Vllm(options) => options.scheduler.enable_prefix_caching,
+            Self::Sglang(options) => !options.scheduler.disable_radix_cache,
+        }
+    }
+
+    /// Device time to make the drafts of a step, by the number of its requests from one on; the last entry goes on. Empty
+    /// without drafts, and where drafting is not said to cost anything.
+    #[must_use]
+    pub fn drafting_times(&self) -> Vec<SimDuration> {
+        match self {
+            Self::Vllm(options) => options.drafting_times(),
+            Self::Sglang(_) => Vec::new(),
         }
     }
 

@@ -90,6 +90,8 @@ pub struct Verified {
     pub drafts: u32,
     /// Those at the front that the model would have sampled too.
     pub accepted: u32,
+    /// Nobody made these drafts: see [`Scheduled::placeholder_drafts`].
+    pub placeholders: bool,
 }
 
 /// Output tokens handed to one request.

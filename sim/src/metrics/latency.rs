@@ -146,7 +146,7 @@ pub struct Latency {
     pub ttft: Option<Spread>,
     /// Time per output token, over requests of more than one.
     pub tpot: Option<Spread>,
-    /// Time between deliveries.
+    /// Time between deliveries; one delivery of several tokens counts once.
     pub itl: Option<Spread>,
     /// End-to-end latency.
     pub e2el: Option<Spread>,
@@ -295,8 +295,9 @@ impl Latency {
         self.per_second(self.output_tokens)
     }
 
-    /// `None` over no time at all.
-    fn per_second(&self, count: u64) -> Option<f64> {
+    /// A count per second of the run; `None` over no time at all.
+    #[must_use]
+    pub fn per_second(&self, count: u64) -> Option<f64> {
         (self.duration_s > 0.0).then(|| count as f64 / self.duration_s)
     }
 }

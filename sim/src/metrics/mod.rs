@@ -6,8 +6,10 @@
 pub mod attainment;
 pub mod cut;
 pub mod distribution;
+pub mod drafts;
 pub mod held_up;
 pub mod latency;
+pub mod prefix_cache;
 pub mod rungs;
 pub mod steady;
 pub mod steps;
@@ -17,8 +19,10 @@ use std::io;
 pub use attainment::Attainment;
 pub use cut::Cut;
 pub use distribution::{Distribution, Spread};
+pub use drafts::DraftTotals;
 pub use held_up::HeldUp;
 pub use latency::{Latency, LatencyRecorder};
+pub use prefix_cache::{PrefixCacheRecorder, PrefixTotals};
 pub use rungs::{RungRecorder, RungStats};
 pub use steady::SteadyStates;
 pub use steps::StepTotals;
@@ -32,6 +36,9 @@ use crate::scenario::{Slo, WarmUp};
 pub struct Metrics<'a> {
     latency: LatencyRecorder,
     rungs: RungRecorder<'a>,
+    drafts: DraftTotals,
+    prefix_cache: PrefixCacheRecorder,
+    prefixes: PrefixTotals,
     steps: StepTotals,
     steps_before_cut: StepTotals,
     /// Requests that joined the queue, those before the cut included.
@@ -57,6 +64,10 @@ pub struct Summary {
     pub latency: Latency,
     /// Graphs that fired, and steps that ran without one.
     pub rungs: RungStats,
+    /// Drafts and how many of them were accepted.
+    pub drafts: DraftTotals,
+    /// What the prefix cache saved.
+    pub prefixes: PrefixTotals,
     /// Host and device time, and where prices came from.
     pub steps: StepTotals,
     /// The steps that the warm-up cut leaves out.
@@ -79,6 +90,9 @@ impl<'a> Metrics<'a> {
         Self {
             latency: LatencyRecorder::new(slo, Cut::new(warm_up)),
             rungs: RungRecorder::new(cost, asynchronous),
+            drafts: DraftTotals::default(),
+            prefix_cache: PrefixCacheRecorder::default(),
+            prefixes: PrefixTotals::default(),
             steps: StepTotals::default(),
             steps_before_cut: StepTotals::default(),
             sent: 0,
@@ -103,6 +117,8 @@ impl<'a> Metrics<'a> {
         Summary {
             latency: self.latency.finish(),
             rungs: self.rungs.finish(),
+            drafts: self.drafts,
+            prefixes: self.prefixes,
             steps: self.steps,
             steps_before_cut: self.steps_before_cut,
             sent_in_all: self.sent,
@@ -137,8 +153,12 @@ impl Observer for Metrics<'_> {
             }
             Event::RequestPreempted { at, .. } if cut.keeps_step(*at) => self.steps.preemptions += 1,
             Event::RequestPreempted { .. } => self.steps_before_cut.preemptions += 1,
+            Event::StepApplied { at, outcome, .. } if cut.keeps_step(*at) => self.drafts.record(outcome),
             Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
         }
+        let counts = !matches!(event, Event::StepScheduled(step) if !cut.keeps_step(step.span.scheduled));
+        let mut before_cut = PrefixTotals::default();
+        self.prefix_cache.record(event, if counts { &mut self.prefixes } else { &mut before_cut });
         Ok(())
     }
 }

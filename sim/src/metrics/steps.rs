@@ -21,6 +21,8 @@ pub struct StepTotals {
     pub head: SimDuration,
     /// Device time of attention.
     pub attention: SimDuration,
+    /// Device time of making drafts.
+    pub drafting: SimDuration,
     /// Host time per step, before the first launch.
     pub step_overhead: SimDuration,
     /// Host time per request, before the first launch.
@@ -59,6 +61,7 @@ impl StepTotals {
         self.dense += SimDuration(cost.dense_ns);
         self.head += SimDuration(cost.head_ns);
         self.attention += SimDuration(cost.attention_ns);
+        self.drafting += SimDuration(cost.drafting_ns);
         self.step_overhead += SimDuration(cost.step_overhead_ns);
         self.request_overhead += SimDuration(cost.request_overhead_ns);
         self.launch += SimDuration(cost.launch_ns);

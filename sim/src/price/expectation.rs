@@ -73,7 +73,7 @@ impl Expectation {
         let asynchronous = setup.options.asynchronous();
         let period_ns = |price: &StepCost| u128::from(price.period(cost.overlap, asynchronous).0);
         let shape = shape(row, setup);
-        let work = StepWork { tokens: row.tokens, requests: row.requests, ..StepWork::default() };
+        let work = work(row, setup);
         let dispatch = setup.graphs.dispatch(&shape);
         let dispatched = cost.price(&work, &dispatch);
         let without_graph = cost.price_eager(&work);
@@ -124,6 +124,14 @@ impl Expectation {
             saved_ns: sum.saved_ns + rung.saved_ns,
         })
     }
+}
+
+/// A row as the cost formulas see it, without context. In a decode step everybody samples, and has as many drafts as its
+/// query says.
+fn work(row: &StepRow, setup: &Setup) -> StepWork {
+    let decodes = row.is_uniform() && row.query_len <= setup.options.decode_tokens();
+    let (drafts, sampled) = if decodes { (row.tokens - row.requests, row.requests) } else { (0, 0) };
+    StepWork { tokens: row.tokens, requests: row.requests, drafts, sampled, ..StepWork::default() }
 }
 
 /// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use reports::{
-    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, Figure, KvBlocks, RungReport, SloAttainment,
-    Startup,
+    ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, Figure, KvBlocks, PrefixCache, RungReport,
+    SloAttainment, SpecDecode, Startup,
 };
 
 use super::step::{artifact, descriptor, mode};
 use crate::cost::startup::StartupPart;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
 use crate::metrics::rungs::RungTally;
-use crate::metrics::{Latency, RungStats, Spread, StepTotals, Summary};
+use crate::metrics::{Latency, PrefixTotals, RungStats, Spread, StepTotals, Summary};
 use crate::server::setup::Setup;
 use crate::time::{SimDuration, SimTime};
 
@@ -27,6 +27,8 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     set_latency(&mut report, &summary.latency);
     set_steps(&mut report, &summary.steps);
     report.running_at_last_sent = (summary.sent_in_all > 0).then_some(summary.running_at_last_sent).into();
+    set_drafts(&mut report, setup, summary);
+    report.prefix_cache = prefix_cache(setup, &summary.prefixes);
     set_rungs(&mut report, setup, &summary.rungs);
     set_price(&mut report, setup);
     report.cold_start = cold_start(&summary.latency, &summary.steps_before_cut);
@@ -81,11 +83,41 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
         dense_ms: mean_ms(totals.dense),
         head_ms: mean_ms(totals.head),
         attention_ms: mean_ms(totals.attention),
+        drafting_ms: mean_ms(totals.drafting),
         step_overhead_ms: mean_ms(totals.step_overhead),
         request_overhead_ms: mean_ms(totals.request_overhead),
         launch_ms: mean_ms(totals.launch),
         bookkeeping_ms: mean_ms(totals.bookkeeping),
     };
+}
+
+fn set_drafts(report: &mut CandidateReport, setup: &Setup, summary: &Summary) {
+    let most = setup.options.decode_tokens() - 1;
+    if most == 0 {
+        return;
+    }
+    let totals = &summary.drafts;
+    report.spec_decode = SpecDecode {
+        acceptance_rate: totals.acceptance_rate().into(),
+        acceptance_length: totals.acceptance_length().into(),
+        num_drafts: totals.verifications.into(),
+        draft_tokens: totals.drafts.into(),
+        accepted_tokens: totals.accepted.into(),
+        draft_throughput: summary.latency.per_second(totals.drafts).into(),
+        late_requests: totals.late.into(),
+    };
+    report.per_position_acceptance_rates = totals.rates(most).map(Figure::from).collect();
+}
+
+fn prefix_cache(setup: &Setup, totals: &PrefixTotals) -> PrefixCache {
+    if !setup.options.caches_prefixes() {
+        return PrefixCache::default();
+    }
+    PrefixCache {
+        hit_rate: totals.hit_rate().into(),
+        hit_tokens: totals.hit_tokens.into(),
+        preempted_hit_tokens: totals.preempted_hit_tokens.into(),
+    }
 }
 
 fn set_rungs(report: &mut CandidateReport, setup: &Setup, rungs: &RungStats) {

@@ -1,8 +1,9 @@
 //! Observers that write what happens: requests.csv and steps.jsonl.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use reports::{RequestLog, RequestRecord, StepHeader, StepLog};
+use reports::{RequestLog, RequestRecord, StepHeader, StepLog, StepRecord};
 
 use super::step::{request, step};
 use crate::metrics::Attainment;
@@ -23,10 +24,12 @@ pub struct RequestLogger<W: Write> {
     preemptions: Vec<u32>,
 }
 
-/// Writes one line a step.
+/// Writes one line a step, when its output is applied.
 pub struct StepLogger<'a, W: Write> {
     log: StepLog<W>,
     setup: &'a Setup,
+    /// Steps whose output has not been applied, the oldest first.
+    in_flight: VecDeque<StepRecord>,
 }
 
 impl<W: Write> RequestLogger<W> {
@@ -104,7 +107,7 @@ impl<'a, W: Write> StepLogger<'a, W> {
     pub fn new(sink: W, header: &StepHeader, setup: &'a Setup) -> io::Result<Self> {
         let mut log = StepLog::new(sink);
         log.header(header)?;
-        Ok(Self { log, setup })
+        Ok(Self { log, setup, in_flight: VecDeque::new() })
     }
 
     /// Flushes and gives the sink back.
@@ -119,8 +122,14 @@ impl<'a, W: Write> StepLogger<'a, W> {
 impl<W: Write> Observer for StepLogger<'_, W> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
-            Event::StepScheduled(scheduled) => self.log.step(&step(scheduled, self.setup)),
-            _ => Ok(()),
+            Event::StepScheduled(scheduled) => self.in_flight.push_back(step(scheduled, self.setup)),
+            Event::StepApplied { outcome, .. } => {
+                let mut record = self.in_flight.pop_front().expect("a step is scheduled before it is applied");
+                record.accepted = outcome.verified.iter().map(|verified| verified.accepted).sum();
+                self.log.step(&record)?;
+            }
+            _ => {}
         }
+        Ok(())
     }
 }

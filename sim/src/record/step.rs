@@ -44,6 +44,7 @@ pub fn cost_terms(cost: &StepCost, overlap: Overlap, asynchronous: bool) -> Cost
         dense_ns: cost.dense_ns,
         head_ns: cost.head_ns,
         attention_ns: cost.attention_ns,
+        drafting_ns: cost.drafting_ns,
         device_ns: cost.device().0,
         step_overhead_ns: cost.step_overhead_ns,
         request_overhead_ns: cost.request_overhead_ns,
@@ -79,7 +80,7 @@ pub fn step_header(
     }
 }
 
-/// One step of the step log.
+/// One step of the step log, before its output says how many drafts were accepted.
 #[must_use]
 pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
     let Dispatch { descriptor: key, cause, relaxed } = step.dispatch;
@@ -95,6 +96,9 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         decode_requests: step.work.decode_requests,
         decode_context: step.work.decode_context_tokens,
         sampled: step.plan.sampled,
+        drafts: step.plan.drafts,
+        accepted: 0,
+        active_loras: step.plan.shape.active_loras,
         running: step.running,
         waiting: step.waiting,
         kv_used_blocks: u64::from(step.usable_blocks - step.free_blocks),

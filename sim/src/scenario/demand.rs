@@ -12,7 +12,7 @@ use std::path::Path;
 use super::check::Check;
 use super::file::{ArrivalsFile, TrafficFile};
 use super::{ScenarioError, Span};
-use crate::engine::options::Limits;
+use crate::engine::options::{EngineOptions, Limits};
 use crate::limits::{HISTOGRAM_ROWS_MAX, REQUESTS_MAX, SPAN_S_MAX};
 use crate::traffic::{Arrivals, Lengths, Spread, Traffic, TrafficKind, Wanted};
 
@@ -21,9 +21,10 @@ pub(super) fn traffic(
     check: &mut Check<'_>,
     file: &TrafficFile,
     span: &Span,
-    limits: &Limits,
+    server: &EngineOptions,
     base_dir: &Path,
 ) -> Result<Traffic, ScenarioError> {
+    let limits = &server.limits();
     let seed = file.seed.as_ref().map(|seed| check.whole(seed, 0, i64::MAX as u64)).transpose()?.unwrap_or(0);
     let requests = file.requests.as_ref().map(|count| check.whole(count, 1, REQUESTS_MAX)).transpose()?;
     if let Some(histogram) = steps::steps(check, file, base_dir)? {
@@ -34,6 +35,10 @@ pub(super) fn traffic(
     let acceptance = file.acceptance.as_ref().map(|file| acceptance::acceptance(check, file.get_ref())).transpose()?;
     let kind = requests_from(check, file, span, limits, requests, base_dir)?;
     labels::refuse_what_the_trace_brings(check, file, &kind)?;
+    labels::check_against_server(check, file, &kind, server, span)?;
+    if let Some(unused) = file.acceptance.as_ref().filter(|_| server.decode_tokens() == 1) {
+        check.warn(&unused.span(), "num_speculative_tokens is 0: there are no drafts to accept");
+    }
     Ok(Traffic { seed, requests, kind, labels, acceptance })
 }
 

@@ -11,7 +11,7 @@ use crate::engine::vllm::attention::FlashInferDecode;
 use crate::engine::vllm::device_defaults::Usage;
 use crate::engine::vllm::options::{
     AttentionSupport, CaptureOrder, CompilationMode, CompileCache, CudagraphMode, GraphPool, PerformanceMode, Runner,
-    Version,
+    SchedulingPolicy, SpeculativeMethod, Version,
 };
 use crate::traffic::{BadRows, Unsorted};
 
@@ -209,14 +209,14 @@ forms_with_graph_options! {
         max_model_len: Whole,
         block_size: Whole,
         enable_chunked_prefill: bool,
-        async_scheduling: bool,
+        async_scheduling: Spanned<bool>,
         long_prefill_token_threshold: Whole,
         long_prefill_token_threshold_adaptive: bool,
         prefill_schedule_interval: Whole,
         scheduler_reserve_full_isl: bool,
         watermark: Real,
-        policy: Spanned<PolicyFile>,
-        enable_prefix_caching: Spanned<bool>,
+        policy: SchedulingPolicy,
+        enable_prefix_caching: bool,
         num_gpu_blocks_override: Whole,
         gpu_memory_utilization: Real,
         kv_cache_memory_bytes: Size,
@@ -230,6 +230,9 @@ forms_with_graph_options! {
         decode_context_parallel_size: Whole,
         piecewise_capture_available: bool,
         num_speculative_tokens: Whole,
+        spec_method: Spanned<SpeculativeMethod>,
+        parallel_drafting: bool,
+        drafting_time: Time,
         dynamic_sd_schedule: Spanned<Vec<(i64, i64, i64)>>,
         varlen_decode: Spanned<bool>,
         max_loras: Whole,
@@ -256,13 +259,6 @@ forms_with_graph_options! {
 pub(super) struct WhatIfFile {
     pub(super) capture_order: Option<CaptureOrder>,
     pub(super) graph_pool: Option<GraphPool>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase", expecting = "\"fcfs\"")]
-pub(super) enum PolicyFile {
-    Fcfs,
-    Priority,
 }
 
 #[derive(Deserialize)]

@@ -7,6 +7,7 @@
 mod attention;
 mod check;
 mod demand;
+mod drafts;
 mod error;
 mod file;
 mod graphs;
@@ -274,8 +275,7 @@ impl Scenario {
         let context = server::Context { model: model.as_ref(), machine: &machine, device: &device, has_requests };
         let (vllm, unsimulated) = server::vllm(&mut check, *options, &server_span, &context)?;
         let server = EngineOptions::Vllm(vllm.clone());
-        let traffic =
-            demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server.limits(), base_dir)?;
+        let traffic = demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server, base_dir)?;
         let candidates = graphs::candidates(&mut check, form.candidate, &vllm, &server_span)?;
         Ok(Self {
             name,
@@ -301,8 +301,8 @@ impl Scenario {
     /// Whether the event loop knows everything this scenario asks for.
     ///
     /// # Errors
-    /// The first option that is understood (ladders, keys and dispatch can be computed) but not simulated yet, and
-    /// traffic without requests.
+    /// The first option that is understood (ladders, keys and dispatch can be computed) but not simulated yet, traffic
+    /// without requests, and drafts of which nobody says how many are accepted.
     pub fn simulable(&self) -> Result<(), ScenarioError> {
         if let Some(Unsimulated { what, help, span }) = self.unsimulated.first() {
             return Err(self.reject(span.clone(), what, help));
@@ -310,6 +310,12 @@ impl Scenario {
         if matches!(self.traffic.kind, TrafficKind::Steps(_)) {
             let message = "traffic: a histogram of step shapes has no requests to simulate";
             return Err(self.reject(self.traffic_span.clone(), message, "use `sim price` for this scenario"));
+        }
+        if self.server.decode_tokens() > 1 && self.traffic.acceptance.is_none() {
+            let message = "traffic: how many of the drafts are accepted is not given";
+            let help = "add [traffic.acceptance] with rates = [0.8, 0.6], one for each position, as the server logs them \
+                        (or a recorded cycle); `sim ladder` and `sim explain` do without";
+            return Err(self.reject(self.traffic_span.clone(), message, help));
         }
         Ok(())
     }

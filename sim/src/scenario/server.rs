@@ -3,8 +3,8 @@
 use toml::Spanned;
 
 use super::check::Check;
-use super::file::{PolicyFile, UbatchFile, VllmFile};
-use super::{Machine, Model, ScenarioError, Span, Unsimulated, attention, graphs};
+use super::file::{UbatchFile, VllmFile};
+use super::{Machine, Model, ScenarioError, Span, Unsimulated, attention, drafts, graphs};
 use crate::engine::vllm::breakable;
 use crate::engine::vllm::device_defaults::{BatchDefaults, Device};
 use crate::engine::vllm::options::{
@@ -33,38 +33,18 @@ pub(super) fn vllm(
     context: &Context<'_>,
 ) -> Result<(VllmOptions, Vec<Unsimulated>), ScenarioError> {
     let Context { model, has_requests, .. } = *context;
-    refuse_unsimulated_options(check, &file)?;
-    if file.enable_prefix_caching.is_none() && has_requests {
-        check.warn(
-            span,
-            "vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to \
-             false to drop this warning)",
-        );
-    }
     let version = file.version.unwrap_or(Version::V0_33_0);
     let max_model_len = max_model_len(check, &file, span, model, has_requests)?;
     let scheduler = scheduler(check, &file, context, version, max_model_len)?;
     refuse_what_the_engine_refuses(check, &file, span, &scheduler)?;
     let kv = kv(check, &file, &scheduler)?;
     let (machine_graphs, unsimulated) = machine_graphs(check, &file, context)?;
-    if let Some(written) = file.max_loras.as_ref().filter(|_| has_requests) {
-        check.warn(&written.span(), "requests carry no adapters here: every step runs without one");
+    if has_requests {
+        drafts::warn_about_drafts(check, &file, machine_graphs.num_speculative_tokens);
     }
     let options = file.take_graphs();
     let graphs = graphs::overlay(check, machine_graphs, &options, version)?;
     Ok((VllmOptions { version, runner: file.runner, scheduler, kv, graphs }, unsimulated))
-}
-
-fn refuse_unsimulated_options(check: &Check<'_>, file: &VllmFile) -> Result<(), ScenarioError> {
-    if let Some(policy) = file.policy.as_ref().filter(|policy| *policy.get_ref() == PolicyFile::Priority) {
-        let help = "use policy = \"fcfs\", the engine's default";
-        return Err(check.reject(&policy.span(), "the priority policy is not simulated yet", help));
-    }
-    if let Some(caching) = file.enable_prefix_caching.as_ref().filter(|caching| *caching.get_ref()) {
-        let help = "set enable_prefix_caching = false, and run the server you compare with the same way";
-        return Err(check.reject(&caching.span(), "the prefix cache is not simulated yet", help));
-    }
-    Ok(())
 }
 
 fn max_model_len(
@@ -100,7 +80,7 @@ fn max_model_len(
 /// Scheduler options. The defaults of `max_num_seqs` and `max_num_batched_tokens` are the engine's on the profile's device
 /// (specification section 2), fitted to each other and to `max_model_len`.
 fn scheduler(
-    check: &Check<'_>,
+    check: &mut Check<'_>,
     file: &VllmFile,
     context: &Context<'_>,
     version: Version,
@@ -136,7 +116,7 @@ fn scheduler(
         max_model_len,
         block_size: check.optional32(file.block_size.as_ref(), 1, BLOCK_TOKENS_MAX)?.unwrap_or(default.block_size),
         enable_chunked_prefill,
-        async_scheduling: file.async_scheduling.unwrap_or(!is_pooling && default.async_scheduling),
+        async_scheduling: drafts::async_scheduling(check, file, !is_pooling && default.async_scheduling),
         long_prefill_token_threshold: threshold.unwrap_or(default.long_prefill_token_threshold),
         long_prefill_token_threshold_adaptive: file
             .long_prefill_token_threshold_adaptive
@@ -144,7 +124,9 @@ fn scheduler(
         prefill_schedule_interval: interval.unwrap_or(default.prefill_schedule_interval),
         scheduler_reserve_full_isl: file.scheduler_reserve_full_isl.unwrap_or(default.scheduler_reserve_full_isl),
         watermark: watermark.unwrap_or(default.watermark),
-        ..default
+        policy: file.policy.unwrap_or(default.policy),
+        enable_prefix_caching: file.enable_prefix_caching.unwrap_or(default.enable_prefix_caching),
+        drafter: drafts::drafter(check, file)?,
     })
 }
 
@@ -244,16 +226,6 @@ fn machine_graphs(
         unsimulated.push(Unsimulated { what: format!("{what} not simulated yet"), help: help.to_owned(), span });
     };
     let drafts = check.optional32(file.num_speculative_tokens.as_ref(), 0, DRAFTS_MAX)?.unwrap_or(0);
-    if let Some(written) = file.num_speculative_tokens.as_ref().filter(|_| drafts > 0) {
-        flag(written.span(), "num_speculative_tokens: drafts are", "`sim ladder` and `sim explain` know them already");
-    }
-    if let Some(written) = file.varlen_decode.as_ref().filter(|varlen| *varlen.get_ref()) {
-        flag(written.span(), "varlen_decode: adaptive verification is", "`sim ladder` knows its graphs already");
-    }
-    let dynamic_sd_schedule = file.dynamic_sd_schedule.as_ref().map(|tiers| schedule(check, tiers)).transpose()?;
-    if let Some(written) = &file.dynamic_sd_schedule {
-        flag(written.span(), "dynamic_sd_schedule: drafts are", "`sim ladder` knows its graphs already");
-    }
     let ubatch = file.ubatch.as_ref().map(|ubatch| microbatches(check, ubatch.get_ref())).transpose()?;
     if let Some(written) = &file.ubatch {
         flag(written.span(), "ubatch: dual-batch overlap is", "`sim ladder` knows its graphs already");
@@ -291,7 +263,11 @@ fn machine_graphs(
         mamba_cache_blocks: check.optional32(file.mamba_cache_blocks.as_ref(), 1, BLOCKS_MAX)?,
         piecewise_capture_available: file.piecewise_capture_available.unwrap_or(default.piecewise_capture_available),
         num_speculative_tokens: drafts,
-        dynamic_sd_schedule,
+        dynamic_sd_schedule: file
+            .dynamic_sd_schedule
+            .as_ref()
+            .map(|tiers| drafts::schedule(check, tiers))
+            .transpose()?,
         varlen_decode: file.varlen_decode.as_ref().is_some_and(|varlen| *varlen.get_ref()),
         max_loras: check.optional32(file.max_loras.as_ref(), 1, LORAS_MAX)?,
         ubatch,
@@ -303,20 +279,6 @@ fn machine_graphs(
         ..default
     };
     Ok((graphs, unsimulated))
-}
-
-fn schedule(check: &Check<'_>, tiers: &Spanned<Vec<(i64, i64, i64)>>) -> Result<Vec<(u32, u32, u32)>, ScenarioError> {
-    let whole = |number: i64, max: u32| {
-        let checked = u32::try_from(number).ok().filter(|number| *number <= max);
-        checked.ok_or_else(|| {
-            let problem = format!("expected whole numbers from 0 to {max}, found {number}");
-            check.reject(&tiers.span(), problem, "each tier is [first batch, last batch, drafts]")
-        })
-    };
-    let tier = |&(first, last, drafts): &(i64, i64, i64)| {
-        Ok((whole(first, SEQUENCES_MAX)?, whole(last, SEQUENCES_MAX)?, whole(drafts, DRAFTS_MAX)?))
-    };
-    tiers.get_ref().iter().map(tier).collect()
 }
 
 fn microbatches(check: &Check<'_>, file: &UbatchFile) -> Result<Ubatch, ScenarioError> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::*;
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::options::{
-    AttentionSupport, CaptureOrder, CompileCache, CudagraphMode, GraphPool, Runner, Version, VllmOptions, WhatIf,
+    AttentionSupport, CaptureOrder, CompileCache, CudagraphMode, Drafter, GraphPool, Runner, SchedulingPolicy,
+    SpeculativeMethod, Version, VllmOptions, WhatIf,
 };
 use crate::time::SimTime;
 use crate::traffic::{
@@ -152,7 +153,8 @@ fn what_is_left_out_takes_the_engines_defaults() {
     assert!((vllm(&scenario.server).kv.gpu_memory_utilization - 0.92).abs() < 1e-12);
     assert_eq!(scenario.candidates.len(), 1);
     assert_eq!(scenario.candidates[0].name, "engine default");
-    insta::assert_snapshot!(scenario.warnings.join("\n"), @"test.toml:3: server.vllm: vLLM has enable_prefix_caching on by default; here it is off, because it is not simulated yet (set it to false to drop this warning)");
+    assert!(scheduler.enable_prefix_caching && scheduler.policy == SchedulingPolicy::Fcfs);
+    assert_eq!(scenario.warnings, [] as [String; 0]);
 }
 
 #[test]
@@ -428,9 +430,49 @@ within = 0.1
 }
 
 #[test]
+fn drafts_need_somebody_who_says_how_many_are_accepted() {
+    let drafting = "num_speculative_tokens = 3\nspec_method = \"eagle\"\ndrafting_time = \"400us\"\n\
+                    dynamic_sd_schedule = [[1, 8, 3], [9, 256, 1]]";
+    let fault = parse(&scenario(drafting, "")).expect("ladders can be computed").simulable().expect_err("refused");
+    assert_eq!(fault.to_string(), "traffic: how many of the drafts are accepted is not given");
+    let accepted = parse(&scenario(drafting, "[traffic.acceptance]\nrates = [0.7]")).expect("accepted");
+    assert!(accepted.simulable().is_ok());
+    assert_eq!(accepted.warnings, [] as [String; 0]);
+    let Drafter { method, parallel_drafting, drafting_time } = vllm(&accepted.server).scheduler.drafter;
+    assert_eq!((method, parallel_drafting), (SpeculativeMethod::Eagle, false));
+    assert_eq!(drafting_time, Some(SimDuration(400_000)));
+}
+
+#[test]
+fn what_is_odd_about_drafts_and_labels_is_said() {
+    let warnings = |server: &str, rest: &str| parse(&scenario(server, rest)).expect("accepted").warnings.join("\n");
+    let rates = "[traffic.acceptance]\nrates = [0.7]";
+    insta::assert_snapshot!(warnings("num_speculative_tokens = 2\nvarlen_decode = true", rates), @r"
+    test.toml:18: server.vllm.num_speculative_tokens: spec_method is not given: n-gram drafts are assumed, which take no room in a step, no KV blocks, and leave async_scheduling off unless it is set
+    test.toml:18: server.vllm.num_speculative_tokens: drafting_time is not given: making the drafts costs nothing here, and steps are that much too short
+    test.toml:19: server.vllm.varlen_decode: which drafts adaptive verification leaves out is not simulated: every request verifies all of them
+    ");
+    let draft_model = "num_speculative_tokens = 2\nspec_method = \"draft_model\"\ndrafting_time = \"1ms\"";
+    insta::assert_snapshot!(warnings(draft_model, rates), @"test.toml:19: server.vllm.spec_method: with this drafter vLLM leaves async_scheduling off unless it is set: it is off here (set it to drop this warning)");
+    insta::assert_snapshot!(warnings("", rates), @"test.toml:19: traffic.acceptance: num_speculative_tokens is 0: there are no drafts to accept");
+    insta::assert_snapshot!(warnings("max_loras = 4", ""), @"test.toml:5: traffic: max_loras is set, but requests carry no adapters: every step runs without one");
+    insta::assert_snapshot!(warnings("", "[[traffic.priorities]]\npriority = 1\nshare = 1"), @r#"test.toml:19: traffic.priorities: policy is "fcfs": priorities decide nothing"#);
+    let asynchronous = |server: &str| {
+        let scenario = parse(&scenario(server, rates)).expect("accepted");
+        vllm(&scenario.server).scheduler.async_scheduling
+    };
+    assert!(!asynchronous(draft_model) && asynchronous(&format!("{draft_model}\nasync_scheduling = true")));
+    assert!(
+        asynchronous("num_speculative_tokens = 2\nspec_method = \"mtp\"")
+            && !asynchronous("num_speculative_tokens = 2")
+            && asynchronous("num_speculative_tokens = 0")
+    );
+}
+
+#[test]
 fn labels_and_accepted_drafts() {
     let text = scenario(
-        "",
+        "max_loras = 2\npolicy = \"priority\"",
         r"
 [[traffic.priorities]]
 priority = 0
@@ -513,9 +555,6 @@ fn a_trace_with_named_columns() {
 #[test]
 fn what_is_known_to_ladders_only_is_not_simulated() {
     for option in [
-        "num_speculative_tokens = 3",
-        "dynamic_sd_schedule = [[1, 8, 3], [9, 256, 1]]",
-        "varlen_decode = true",
         "ubatch = { num_ubatches = 2, decode_threshold = 32, prefill_threshold = 512 }",
         "data_parallel_size = 2",
         "tensor_parallel_size = 2",

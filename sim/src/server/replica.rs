@@ -10,7 +10,7 @@ use crate::engine::plan::GraphPlan;
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::scheduler::Scheduler;
 use crate::engine::shape::{Dispatch, RankStep, StepShape};
-use crate::engine::step::{StepOutcome, StepPlan};
+use crate::engine::step::{Scheduled, StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
 use crate::traffic::{RequestStream, SkippedRows};
@@ -42,9 +42,15 @@ pub struct Replica<'a> {
 #[derive(Debug)]
 struct Rank {
     scheduler: Scheduler,
-    /// Bits that its number takes in the slots that observers see.
-    slot_shift: u32,
-    number: u32,
+    slots: Slots,
+}
+
+/// How the slots of one rank are numbered among those of all ranks: so observers see them.
+#[derive(Clone, Copy, Debug)]
+struct Slots {
+    /// Bits that the rank's number takes.
+    shift: u32,
+    rank: u32,
 }
 
 /// One step of every rank whose output has not been applied.
@@ -82,8 +88,8 @@ impl<'a> Replica<'a> {
     /// A replica that is up and idle at time zero, with one scheduler for each data-parallel rank.
     #[must_use]
     pub fn new(schedulers: Vec<Scheduler>, graphs: &'a GraphPlan, cost: &'a CostModel) -> Self {
-        let slot_shift = schedulers.len().next_power_of_two().trailing_zeros();
-        let rank = |(number, scheduler)| Rank { scheduler, slot_shift, number };
+        let shift = schedulers.len().next_power_of_two().trailing_zeros();
+        let rank = |(rank, scheduler)| Rank { scheduler, slots: Slots { shift, rank } };
         Self {
             ranks: (0..).zip(schedulers).map(rank).collect(),
             graphs,
@@ -156,8 +162,8 @@ impl<'a> Replica<'a> {
             observer.observe(&Event::RequestArrived {
                 at: request.arrival,
                 id,
-                rank: rank.number,
-                slot: rank.slot(slot),
+                rank: rank.slots.rank,
+                slot: rank.slots.of(slot),
                 request: &request,
             })?;
         }
@@ -186,7 +192,7 @@ impl<'a> Replica<'a> {
             flight.step = None;
             tokens += u64::from(flight.plan.shape.tokens);
             for preempted in &flight.plan.preempted {
-                let (id, slot) = (preempted.id, rank.slot(preempted.slot));
+                let (id, slot) = (preempted.id, rank.slots.of(preempted.slot));
                 observer.observe(&Event::RequestPreempted { at: self.now, id, slot })?;
             }
         }
@@ -293,9 +299,11 @@ impl<'a> Replica<'a> {
         let round = self.in_flight.pop_front().expect("the loop applies only while a step is in flight");
         self.now = self.now.max(round.end);
         for (rank, flight) in self.ranks.iter_mut().zip(&round.flights) {
-            rank.scheduler.apply(&flight.plan, &mut |_| 0, &mut self.outcome);
+            let slots = rank.slots;
+            let mut accepted = |entry: &Scheduled| source.stream.accepted(entry.id, slots.of(entry.slot), entry.drafts);
+            rank.scheduler.apply(&flight.plan, &mut accepted, &mut self.outcome);
             for delivered in &mut self.outcome.delivered {
-                delivered.slot = rank.slot(delivered.slot);
+                delivered.slot = slots.of(delivered.slot);
             }
             if let Some(step) = flight.step {
                 observer.observe(&Event::StepApplied { at: self.now, step, outcome: &self.outcome })?;
@@ -323,10 +331,10 @@ struct RankCost {
     cost: StepCost,
 }
 
-impl Rank {
+impl Slots {
     /// A slot of this rank's scheduler as observers see it: no two ranks share one.
     #[inline]
-    fn slot(&self, own: Slot) -> Slot {
-        Slot(own.0 << self.slot_shift | self.number)
+    fn of(self, own: Slot) -> Slot {
+        Slot(own.0 << self.shift | self.rank)
     }
 }

@@ -1,11 +1,13 @@
 //! Requests, one at a time.
 
+use super::acceptance::AcceptanceSource;
 use super::arrivals::{ArrivalClock, Arrivals};
 use super::labels::Labeller;
 use super::lengths::LengthSampler;
 use super::random::Streams;
 use super::trace::{SkippedRows, TraceReader, Wanted};
 use super::{Lengths, Request, Traffic, TrafficError, TrafficKind};
+use crate::engine::request::{RequestId, Slot};
 use crate::time::SimTime;
 
 /// A stream of requests in order of arrival. It holds one request at a time, whatever the length of a trace (unless
@@ -13,6 +15,7 @@ use crate::time::SimTime;
 pub struct RequestStream {
     source: Source,
     labeller: Labeller,
+    acceptance: Option<AcceptanceSource>,
     /// Requests still to give; `None` where only the end of a trace ends the stream.
     left: Option<u64>,
     ended: bool,
@@ -48,7 +51,8 @@ impl RequestStream {
             }
         };
         let labeller = Labeller::start(&traffic.labels, streams);
-        Ok(Self { source, labeller, left: traffic.requests, ended: false })
+        let acceptance = traffic.acceptance.as_ref().map(|acceptance| acceptance.open(seed));
+        Ok(Self { source, labeller, acceptance, left: traffic.requests, ended: false })
     }
 
     /// The number of clients of a closed loop; `None` for traffic whose arrivals do not wait for the server.
@@ -73,6 +77,11 @@ impl RequestStream {
         self.left = self.left.map(|left| left - 1);
         self.ended = !matches!(next, Some(Ok(_)));
         next
+    }
+
+    /// How many of `drafts` drafts the next verification of a request accepts; none where the traffic does not say.
+    pub fn accepted(&mut self, id: RequestId, slot: Slot, drafts: u32) -> u32 {
+        self.acceptance.as_mut().map_or(0, |acceptance| acceptance.accepted(id, slot, drafts))
     }
 
     /// Trace rows left out so far as bad; complete once the stream has ended.

@@ -1,7 +1,8 @@
 //! How many drafts a batch carries, by batch size (dynamic speculative decoding; specification sections 2 and 6), and
 //! what a drafter asks of the scheduler (section 11).
 
-use super::options::{Drafter, SpeculativeMethod};
+use super::options::{Drafter, SpeculativeMethod, VllmOptions};
+use crate::time::SimDuration;
 
 /// One number of drafts, and the widest batch that runs with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,20 @@ pub(super) fn drafts_by_batch(
         tier.map_or(0, |&(.., drafts)| drafts.min(num_speculative_tokens))
     };
     is_valid(schedule).then(|| (1..=max_num_seqs).map(of_batch).collect())
+}
+
+impl VllmOptions {
+    /// Device time to make the drafts of a step, by the number of its requests from one on; the last entry goes on. Fewer
+    /// drafts by `dynamic_sd_schedule` take that much less. Empty without drafts or without `drafting_time`.
+    #[must_use]
+    pub fn drafting_times(&self) -> Vec<SimDuration> {
+        let most = self.graphs.num_speculative_tokens;
+        let Some(time) = self.scheduler.drafter.drafting_time.filter(|_| most > 0) else { return Vec::new() };
+        let schedule = self.graphs.dynamic_sd_schedule.as_deref();
+        let by_batch = schedule.and_then(|tiers| drafts_by_batch(tiers, most, self.scheduler.max_num_seqs));
+        let of_drafts = |drafts: u32| SimDuration((u128::from(time.0) * u128::from(drafts) / u128::from(most)) as u64);
+        by_batch.map_or_else(|| vec![time], |drafts| drafts.into_iter().map(of_drafts).collect())
+    }
 }
 
 impl Drafter {
@@ -138,7 +153,7 @@ mod tests {
     fn what_a_drafter_asks_of_the_scheduler() {
         use SpeculativeMethod::{Dflash, DraftModel, Dspark, Eagle, Medusa, Mtp, Ngram};
         let asks = |method, parallel_drafting| {
-            let drafter = Drafter { method, parallel_drafting };
+            let drafter = Drafter { method, parallel_drafting, drafting_time: None };
             assert_eq!((drafter.input_slots(0), drafter.lookahead_tokens(0)), (0, 0));
             (drafter.input_slots(8), drafter.lookahead_tokens(8))
         };

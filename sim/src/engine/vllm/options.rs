@@ -6,6 +6,8 @@ use std::str::FromStr;
 use kernels::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::time::SimDuration;
+
 /// Everything that one vLLM server was started with: the scheduler's, the KV pool's and the graphs' options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VllmOptions {
@@ -100,6 +102,9 @@ pub struct Drafter {
     pub method: SpeculativeMethod,
     /// All drafts of a step come from one forward pass of the drafter.
     pub parallel_drafting: bool,
+    /// Device time to make the drafts of one step, `num_speculative_tokens` for each request: no flag of the engine's, but
+    /// what the user declares; `None` if that is not known.
+    pub drafting_time: Option<SimDuration>,
 }
 
 /// A speculative method under the engine's own name.
@@ -547,7 +552,7 @@ impl Default for SchedulerOptions {
             scheduler_reserve_full_isl: true,
             watermark: 0.0,
             policy: SchedulingPolicy::Fcfs,
-            enable_prefix_caching: false,
+            enable_prefix_caching: true,
             drafter: Drafter::default(),
         }
     }
@@ -555,7 +560,7 @@ impl Default for SchedulerOptions {
 
 impl Default for Drafter {
     fn default() -> Self {
-        Self { method: SpeculativeMethod::Ngram, parallel_drafting: false }
+        Self { method: SpeculativeMethod::Ngram, parallel_drafting: false, drafting_time: None }
     }
 }
 

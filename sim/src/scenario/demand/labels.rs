@@ -7,10 +7,11 @@ use toml::Spanned;
 use super::super::check::Check;
 use super::super::file::{AdaptersFile, PopularityFile, PrefixFile, PriorityFile, Real, TrafficFile};
 use super::super::{ScenarioError, Span};
+use crate::engine::options::EngineOptions;
 use crate::limits::{ADAPTERS_MAX, LABELS_MAX, REQUEST_TOKENS_MAX, ZIPF_MAX};
 use crate::traffic::{
-    Adapters, Labels, Lengths, PrefixGroup, PrefixGroups, PrefixLevel, Priorities, SHARES_GRAIN, Shares, TraceFormat,
-    TrafficKind,
+    Adapters, Brought, Labels, Lengths, PrefixGroup, PrefixGroups, PrefixLevel, Priorities, SHARES_GRAIN, Shares,
+    TraceFormat, TrafficKind,
 };
 
 /// Checks `[[traffic.priorities]]`, `[traffic.adapters]` and `[[traffic.prefixes]]`.
@@ -33,16 +34,49 @@ pub(super) fn refuse_what_the_trace_brings(
     file: &TrafficFile,
     kind: &TrafficKind,
 ) -> Result<(), ScenarioError> {
-    let source = match kind {
-        TrafficKind::Trace(source) | TrafficKind::Synthetic { lengths: Lengths::Trace { source, .. }, .. } => source,
-        TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return Ok(()),
-    };
-    let brought = source.format.as_ref().map(TraceFormat::brings).unwrap_or_default();
+    let brought = brought(kind);
     let priorities = given(file.priorities.as_ref()).filter(|_| brought.priorities).map(|rows| rows[0].span());
     let adapters = file.adapters.as_ref().filter(|_| brought.adapters).map(Spanned::span);
     let prefixes = given(file.prefixes.as_ref()).filter(|_| brought.prefixes).map(|groups| groups[0].span());
     let Some(twice) = priorities.or(adapters).or(prefixes) else { return Ok(()) };
     Err(check.reject(&twice, "the rows of the trace say this already", "leave this table out, or that column"))
+}
+
+/// What the rows of the trace bring, if there is one.
+fn brought(kind: &TrafficKind) -> Brought {
+    let source = match kind {
+        TrafficKind::Trace(source) | TrafficKind::Synthetic { lengths: Lengths::Trace { source, .. }, .. } => source,
+        TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return Brought::default(),
+    };
+    source.format.as_ref().map(TraceFormat::brings).unwrap_or_default()
+}
+
+/// Labels that this server refuses or does not look at.
+pub(super) fn check_against_server(
+    check: &mut Check<'_>,
+    file: &TrafficFile,
+    kind: &TrafficKind,
+    server: &EngineOptions,
+    span: &Span,
+) -> Result<(), ScenarioError> {
+    let brought = brought(kind);
+    let place = |table: Option<Span>, is_brought: bool| table.or_else(|| is_brought.then(|| span.clone()));
+    let adapters = place(file.adapters.as_ref().map(Spanned::span), brought.adapters);
+    match (adapters, server.max_loras()) {
+        (Some(place), None) => {
+            let help = "set max_loras under [server.vllm], the number of adapter slots";
+            return Err(check.reject(&place, "the server runs without LoRA and refuses requests with adapters", help));
+        }
+        (None, Some(_)) => {
+            check.warn(span, "max_loras is set, but requests carry no adapters: every step runs without one");
+        }
+        _ => {}
+    }
+    let priorities = place(given(file.priorities.as_ref()).map(|rows| rows[0].span()), brought.priorities);
+    if let Some(place) = priorities.filter(|_| !server.orders_by_priority()) {
+        check.warn(&place, "policy is \"fcfs\": priorities decide nothing");
+    }
+    Ok(())
 }
 
 fn priorities(check: &Check<'_>, rows: &[Spanned<PriorityFile>]) -> Result<Priorities, ScenarioError> {

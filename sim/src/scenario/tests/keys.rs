@@ -84,7 +84,7 @@ fn completed(example: &str) -> Table {
     let parse = |text: &str| text.parse::<Table>().unwrap_or_else(|error| panic!("{error}in\n{text}"));
     let mut whole = parse(
         "schema = 1\nname = \"example\"\n[server.vllm]\nmax_num_seqs = 256\nmax_num_batched_tokens = 2048\n\
-         max_model_len = 16384\nenable_prefix_caching = false\n[profile]\nbuiltin = \"textbook\"\n",
+         max_model_len = 16384\n[profile]\nbuiltin = \"textbook\"\n",
     );
     for (key, value) in parse(example) {
         match (whole.get_mut(&key), value) {

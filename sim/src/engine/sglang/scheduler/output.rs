@@ -16,7 +16,7 @@ impl Scheduler {
             let mut tokens = 1;
             if entry.drafts > 0 {
                 let accepted = accepted(entry).min(entry.drafts);
-                out.verified.push(Verified { id: entry.id, drafts: entry.drafts, accepted });
+                out.verified.push(Verified { id: entry.id, drafts: entry.drafts, accepted, placeholders: false });
                 tokens += accepted;
             }
             self.deliver(entry, tokens, out);

@@ -73,7 +73,7 @@ mod tests {
             dynamic_sd_schedule: schedule.map(<[_]>::to_vec),
             ..GraphOptions::default()
         };
-        let drafter = Drafter { method: SpeculativeMethod::Eagle, parallel_drafting: false };
+        let drafter = Drafter { method: SpeculativeMethod::Eagle, ..Drafter::default() };
         let scheduler = SchedulerOptions { max_num_seqs: 8, drafter, ..SchedulerOptions::default() };
         let (version, runner, kv) = (Version::V0_33_0, Runner::V2, KvOptions::default());
         Drafting::of(&VllmOptions { version, runner: Some(runner), scheduler, kv, graphs })

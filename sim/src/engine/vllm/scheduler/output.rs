@@ -66,6 +66,7 @@ impl Scheduler {
 fn verify(entry: &Scheduled, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) -> u32 {
     debug_assert!(entry.samples, "{entry:?}");
     let accepted = if entry.placeholder_drafts { 0 } else { accepted(entry).min(entry.drafts) };
-    out.verified.push(Verified { id: entry.id, drafts: entry.drafts, accepted });
+    let Scheduled { id, drafts, placeholder_drafts: placeholders, .. } = *entry;
+    out.verified.push(Verified { id, drafts, accepted, placeholders });
     accepted
 }

@@ -10,6 +10,11 @@ const AMPLE: u32 = 10_000;
 
 /// Without the prefix cache, so that a preempted request starts from nothing.
 fn plain_options() -> SchedulerOptions {
+    SchedulerOptions { enable_prefix_caching: false, ..uncached_options() }
+}
+
+/// Without a prefix cache a preempted request finds nothing again.
+fn uncached_options() -> SchedulerOptions {
     SchedulerOptions { enable_prefix_caching: false, ..SchedulerOptions::default() }
 }
 
