@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::line;
 use super::file::{Real, Size, Time, Whole};
+use super::form::Engine;
 use super::size::parse_size;
-use super::{ScenarioError, Span};
+use super::{ScenarioError, Span, elsewhere};
 use crate::limits::SPAN_S_MAX;
 use crate::time::SimDuration;
 
@@ -36,6 +37,16 @@ impl<'text> Check<'text> {
         Ok(Self { text, file, document, warnings: Vec::new() })
     }
 
+    /// The scenario's text.
+    pub(super) fn text(&self) -> &'text str {
+        self.text
+    }
+
+    /// The file's name in messages.
+    pub(super) fn file(&self) -> &'text str {
+        self.file
+    }
+
     /// The top-level value of `key`, before anything else is known.
     pub(super) fn top_level(&self, key: &str) -> Option<&Spanned<DeValue<'text>>> {
         self.document.get_ref().get(key)
@@ -53,8 +64,19 @@ impl<'text> Check<'text> {
     /// An error of the TOML reader, in our words.
     pub(super) fn reject_form(&self, error: &toml::de::Error) -> ScenarioError {
         let span = error.span().unwrap_or(0..0);
-        let (message, mut help) = plain_words(error.message());
+        let (mut message, mut help) = plain_words(error.message());
         let table = path_to(self.document.get_ref(), &span).unwrap_or_default();
+        let engine = Engine::of(self).unwrap_or(Engine::Vllm);
+        if message.starts_with("unknown key")
+            && let Some((problem, way_out)) = elsewhere::key(engine, &table)
+        {
+            (message, help) = (problem, way_out);
+        }
+        if message.starts_with("unknown choice")
+            && let Some(way_out) = message.split('`').nth(1).and_then(elsewhere::choice)
+        {
+            way_out.clone_into(&mut help);
+        }
         if message.ends_with("a table of that name") {
             let word = self.text.get(span.clone()).unwrap_or_default().trim_matches(['"', '\'']);
             help = format!("write [{table}.{word}], and its keys below");
@@ -66,7 +88,7 @@ impl<'text> Check<'text> {
             help.push_str("write builtin = \"NAME\" for a built-in profile, file = \"PATH\" for one of your own");
         }
         if table.starts_with("candidate.") && help.starts_with("the keys here") {
-            help.push_str("; what else describes the server belongs under [server.vllm]");
+            help = format!("{help}; what else describes the server belongs under [{}]", engine.table());
         }
         self.reject(&span, message, help)
     }

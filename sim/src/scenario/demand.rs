@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod arrivals;
+pub(super) mod ends;
 mod labels;
 mod lengths;
 mod steps;
@@ -37,7 +38,11 @@ pub(super) fn traffic(
     labels::refuse_what_the_trace_brings(check, file, &kind)?;
     labels::check_against_server(check, file, &kind, server, span)?;
     if let Some(unused) = file.acceptance.as_ref().filter(|_| server.decode_tokens() == 1) {
-        check.warn(&unused.span(), "num_speculative_tokens is 0: there are no drafts to accept");
+        let problem = match server {
+            EngineOptions::Vllm(_) => "num_speculative_tokens is 0: there are no drafts to accept",
+            EngineOptions::Sglang(_) => "speculative_num_draft_tokens is not above 1: there are no drafts to accept",
+        };
+        check.warn(&unused.span(), problem);
     }
     Ok(Traffic { seed, requests, kind, labels, acceptance })
 }
@@ -64,7 +69,7 @@ fn requests_from(
         return trace::trace(check, trace_file, Wanted::ALL, base_dir).map(TrafficKind::Trace);
     };
     let arrivals = arrivals::arrivals(check, arrivals_file.get_ref(), base_dir)?;
-    let lengths = lengths::lengths(check, lengths_file, limits.request_tokens.value, base_dir)?;
+    let lengths = lengths::lengths(check, lengths_file, limits.request_tokens, base_dir)?;
     refuse_trace_played_twice(check, &arrivals, &lengths, &lengths_file.span())?;
     check_end(check, &arrivals, &lengths, requests, &arrivals_file.span(), span)?;
     Ok(TrafficKind::Synthetic { arrivals, lengths })

@@ -65,14 +65,19 @@ texts! {
     SizeText expects "a size";
 }
 
+/// A scenario in the form of one engine: `S` is the table of servers, `C` that of one candidate.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "the keys of a scenario")]
-pub(super) struct ScenarioFile {
+#[serde(
+    deny_unknown_fields,
+    expecting = "the keys of a scenario",
+    bound(deserialize = "S: Deserialize<'de>, C: Deserialize<'de>")
+)]
+pub(super) struct ScenarioFile<S, C> {
     /// Read on its own before this form is.
     #[serde(rename = "schema")]
     pub(super) _schema: IgnoredAny,
     pub(super) name: Spanned<String>,
-    pub(super) server: Spanned<ServerFile>,
+    pub(super) server: Spanned<S>,
     pub(super) model: Option<ModelFile>,
     pub(super) machine: Option<MachineFile>,
     pub(super) profile: Spanned<ProfileFile>,
@@ -80,7 +85,7 @@ pub(super) struct ScenarioFile {
     #[serde(default)]
     pub(super) slo: SloFile,
     #[serde(default)]
-    pub(super) candidate: Vec<CandidateFile>,
+    pub(super) candidate: Vec<C>,
     #[serde(default)]
     pub(super) budget: BudgetFile,
     pub(super) warm_up: Option<WarmUpFile>,
@@ -90,9 +95,8 @@ pub(super) struct ScenarioFile {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "[server.vllm] with the options of the engine")]
-pub(super) enum ServerFile {
+pub(super) enum VllmServerFile {
     Vllm(Box<VllmFile>),
-    Sglang(IgnoredAny),
 }
 
 #[derive(Deserialize)]
@@ -128,54 +132,54 @@ pub(super) enum ProfileFile {
     File(Spanned<String>),
 }
 
-/// Declares the two tables that share the graph options, and the options on their own. (`flatten` would do it, but it
-/// loses the places of values.)
+/// Declares the two tables of an engine that share its graph options, and the options on their own. (`flatten` would do
+/// it, but it loses the places of values.)
 macro_rules! forms_with_graph_options {
     (
-        options { $($option:ident: $option_type:ty,)* }
-        server { $($server:ident: $server_type:ty,)* }
-        candidate { $($candidate:ident: $candidate_type:ty,)* }
+        options $Graphs:ident { $($option:ident: $option_type:ty,)* }
+        server $Server:ident, $example:literal { $($server:ident: $server_type:ty,)* }
+        candidate $Candidate:ident { $($candidate:ident: $candidate_type:ty,)* }
     ) => {
         /// Graph options as one table wrote them.
-        pub(super) struct GraphsFile {
-            $(pub(super) $option: Option<$option_type>,)*
+        pub(in crate::scenario) struct $Graphs {
+            $(pub(in crate::scenario) $option: Option<$option_type>,)*
         }
 
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields, expecting = "a table of options such as [server.vllm] with max_num_seqs = 256")]
-        pub(super) struct VllmFile {
-            $(pub(super) $server: Option<$server_type>,)*
+        #[serde(deny_unknown_fields, expecting = $example)]
+        pub(in crate::scenario) struct $Server {
+            $(pub(in crate::scenario) $server: Option<$server_type>,)*
             $($option: Option<$option_type>,)*
         }
 
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, expecting = "a table such as [[candidate]] with name = \"no graphs\"")]
-        pub(super) struct CandidateFile {
-            $(pub(super) $candidate: $candidate_type,)*
+        pub(in crate::scenario) struct $Candidate {
+            $(pub(in crate::scenario) $candidate: $candidate_type,)*
             $($option: Option<$option_type>,)*
         }
 
-        impl VllmFile {
-            /// The server's own performance mode, which its default limits depend on.
-            pub(super) fn performance_mode(&self) -> Option<PerformanceMode> {
-                self.performance_mode
-            }
+        impl $Server {
+            /// Every key of the table.
+            pub(in crate::scenario) const KEYS: &[&str] = &[$(stringify!($server),)* $(stringify!($option),)*];
 
-            pub(super) fn take_graphs(&mut self) -> GraphsFile {
-                GraphsFile { $($option: self.$option.take(),)* }
+            pub(in crate::scenario) fn take_graphs(&mut self) -> $Graphs {
+                $Graphs { $($option: self.$option.take(),)* }
             }
         }
 
-        impl CandidateFile {
-            pub(super) fn take_graphs(&mut self) -> GraphsFile {
-                GraphsFile { $($option: self.$option.take(),)* }
+        impl $Candidate {
+            pub(in crate::scenario) fn take_graphs(&mut self) -> $Graphs {
+                $Graphs { $($option: self.$option.take(),)* }
             }
         }
     };
 }
 
+pub(super) mod sglang;
+
 forms_with_graph_options! {
-    options {
+    options GraphsFile {
         optimization_level: Whole,
         cudagraph_mode: CudagraphMode,
         cudagraph_capture_sizes: Spanned<Vec<Whole>>,
@@ -199,7 +203,7 @@ forms_with_graph_options! {
         enable_sp: Spanned<bool>,
         compile_cache: CompileCache,
     }
-    server {
+    server VllmFile, "a table of options such as [server.vllm] with max_num_seqs = 256" {
         version: Version,
         runner: Runner,
         max_num_seqs: Whole,
@@ -248,9 +252,16 @@ forms_with_graph_options! {
         data_center_blackwell: Spanned<bool>,
         usage: Usage,
     }
-    candidate {
+    candidate CandidateFile {
         name: Spanned<String>,
         what_if: Option<WhatIfFile>,
+    }
+}
+
+impl VllmFile {
+    /// The server's own performance mode, which its default limits depend on.
+    pub(super) fn performance_mode(&self) -> Option<PerformanceMode> {
+        self.performance_mode
     }
 }
 
@@ -283,6 +294,10 @@ pub(super) struct TrafficFile {
     pub(super) adapters: Option<Spanned<AdaptersFile>>,
     pub(super) prefixes: Option<Vec<Spanned<PrefixFile>>>,
     pub(super) acceptance: Option<Spanned<AcceptanceFile>>,
+    /// Their own length by default.
+    pub(super) output_end: Option<Spanned<OutputEndFile>>,
+    /// Off by default.
+    pub(super) return_logprob: Option<Spanned<bool>>,
     pub(super) steps: Option<Vec<Spanned<StepFile>>>,
     pub(super) steps_file: Option<Spanned<String>>,
 }
@@ -493,6 +508,20 @@ pub(super) struct PrefixLevelFile {
 pub(super) enum AcceptanceFile {
     Rates(Spanned<Vec<Real>>),
     Cycle(Spanned<Vec<Whole>>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", expecting = "\"length\", \"ignore_eos\" or { eos = { max_new_tokens = 1024 } }")]
+pub(super) enum OutputEndFile {
+    Length,
+    IgnoreEos,
+    Eos(EosFile),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as { max_new_tokens = 1024 }")]
+pub(super) struct EosFile {
+    pub(super) max_new_tokens: Whole,
 }
 
 #[derive(Deserialize)]

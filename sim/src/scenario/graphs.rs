@@ -4,12 +4,11 @@ use toml::{Spanned, Value};
 
 use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
-use super::{Candidate, ScenarioError, Span};
-use crate::engine::options::EngineOptions;
+use super::{ScenarioError, Span};
 use crate::engine::vllm::options::{
     CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions, WhatIf,
 };
-use crate::limits::{CANDIDATES_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX};
+use crate::limits::{RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX};
 
 /// Lays the options of one table over `graphs`.
 pub(super) fn overlay(
@@ -116,41 +115,22 @@ fn separate(
     Ok(())
 }
 
-/// The candidates of a scenario; a server without any is compared with nothing and runs as it is.
-pub(super) fn candidates(
+/// The server's options with a candidate's laid over them, and where the candidate is written.
+pub(super) fn candidate(
     check: &mut Check<'_>,
-    files: Vec<CandidateFile>,
+    mut file: CandidateFile,
     server: &VllmOptions,
-    server_span: &Span,
-) -> Result<Vec<Candidate>, ScenarioError> {
-    if files.is_empty() {
-        let (options, span) = (EngineOptions::Vllm(server.clone()), server_span.clone());
-        return Ok(vec![Candidate { name: "engine default".to_owned(), options, span }]);
+) -> Result<(VllmOptions, Span), ScenarioError> {
+    let options = file.take_graphs();
+    let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
+    let mut graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
+    if let Some(what_if) = &file.what_if {
+        graphs.what_if = WhatIf {
+            capture_order: what_if.capture_order.unwrap_or_default(),
+            graph_pool: what_if.graph_pool.unwrap_or_default(),
+        };
     }
-    if let Some(surplus) = files.get(CANDIDATES_MAX) {
-        let problem = format!("expected at most {CANDIDATES_MAX} candidates, found {}", files.len());
-        return Err(check.reject(&surplus.name.span(), problem, "compare fewer at a time"));
-    }
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(files.len());
-    for mut file in files {
-        let name = check.title(&file.name)?;
-        if candidates.iter().any(|earlier| earlier.name == name) {
-            let problem = format!("another candidate is called \"{name}\" already");
-            return Err(check.reject(&file.name.span(), problem, "give each candidate a name of its own"));
-        }
-        let options = file.take_graphs();
-        let span = options.cudagraph_capture_sizes.as_ref().map_or(file.name.span(), Spanned::span);
-        let mut graphs = overlay(check, server.graphs.clone(), &options, server.version)?;
-        if let Some(what_if) = &file.what_if {
-            graphs.what_if = WhatIf {
-                capture_order: what_if.capture_order.unwrap_or_default(),
-                graph_pool: what_if.graph_pool.unwrap_or_default(),
-            };
-        }
-        let options = EngineOptions::Vllm(VllmOptions { graphs, ..server.clone() });
-        candidates.push(Candidate { name, options, span });
-    }
-    Ok(candidates)
+    Ok((VllmOptions { graphs, ..server.clone() }, span))
 }
 
 /// A ladder as written. What the engine would do to it in silence (sort it, drop repeats) is said as a warning; of sizes
@@ -176,7 +156,7 @@ fn ladder(
     Ok(ladder)
 }
 
-fn warn_about_ladder(check: &mut Check<'_>, written: &[Whole], ladder: &[u32]) {
+pub(super) fn warn_about_ladder(check: &mut Check<'_>, written: &[Whole], ladder: &[u32]) {
     if let Some(place) = (1..ladder.len()).find(|&place| ladder[place] < ladder[place - 1]) {
         let (below, above) = (ladder[place], ladder[place - 1]);
         check.warn(&written[place].span(), format!("{below} comes after {above}; the engine sorts the sizes"));

@@ -8,11 +8,14 @@ mod attention;
 mod check;
 mod demand;
 mod drafts;
+mod elsewhere;
 mod error;
 mod file;
+mod form;
 mod graphs;
 mod objectives;
 mod server;
+mod sglang;
 mod size;
 
 use std::fs::File;
@@ -26,7 +29,8 @@ use kernels::units::Bytes;
 use crate::limits::SCENARIO_BYTES_MAX;
 use check::Check;
 pub use error::ScenarioError;
-use file::{ProfileFile, ScenarioFile, ServerFile};
+use file::{ProfileFile, ScenarioFile};
+use form::{Context, Engine, EngineForm, SglangForm, VllmForm};
 
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::attention::ComputeCapability;
@@ -216,6 +220,13 @@ struct Unsimulated {
     span: Span,
 }
 
+impl Unsimulated {
+    /// `what` ends in "is" or "are", and names the key.
+    fn new(what: &str, help: &str, span: Span) -> Self {
+        Self { what: format!("{what} not simulated yet"), help: help.to_owned(), span }
+    }
+}
+
 /// The version of the file form that this program reads.
 const SCHEMA: i64 = 1;
 
@@ -255,32 +266,48 @@ impl Scenario {
     }
 
     fn read(text: &str, file: &str, base_dir: &Path, replacement: Option<&Profile>) -> Result<Self, ScenarioError> {
-        let mut check = Check::new(text, file)?;
+        let check = Check::new(text, file)?;
         check_schema(&check)?;
-        let form: ScenarioFile = toml::from_str(text).map_err(|error| check.reject_form(&error))?;
+        match Engine::of(&check)? {
+            Engine::Vllm => Self::read_as::<VllmForm>(check, base_dir, replacement),
+            Engine::Sglang => Self::read_as::<SglangForm>(check, base_dir, replacement),
+        }
+    }
+
+    /// Reads a scenario whose server is one of the engine `E`.
+    fn read_as<E: EngineForm>(
+        mut check: Check<'_>,
+        base_dir: &Path,
+        replacement: Option<&Profile>,
+    ) -> Result<Self, ScenarioError> {
+        let form: ScenarioFile<E::Server, E::Candidate> =
+            toml::from_str(check.text()).map_err(|error| check.reject_form(&error))?;
         let name = check.title(&form.name)?;
         let model = form.model.as_ref().map(|model| objectives::model(&check, model)).transpose()?;
         let machine = objectives::machine(&check, form.machine.as_ref())?;
         let has_requests = form.traffic.get_ref().steps.is_none() && form.traffic.get_ref().steps_file.is_none();
         let server_span = form.server.span();
-        let ServerFile::Vllm(options) = form.server.into_inner() else {
-            let problem = "SGLang is not simulated yet";
-            return Err(check.reject(&server_span, problem, "describe a vLLM server under [server.vllm]"));
-        };
         let (profile, profile_span) = profile(&check, form.profile.get_ref(), base_dir)?;
         let device = || match replacement {
             Some(replacement) => Some(Device::of(replacement)),
             None => profile.open().ok().as_ref().map(Device::of),
         };
-        let context = server::Context { model: model.as_ref(), machine: &machine, device: &device, has_requests };
-        let (vllm, unsimulated) = server::vllm(&mut check, *options, &server_span, &context)?;
-        let server = EngineOptions::Vllm(vllm.clone());
+        let context = Context {
+            model: model.as_ref(),
+            machine: &machine,
+            device: &device,
+            traffic: form.traffic.get_ref(),
+            has_requests,
+        };
+        let (options, unsimulated) = E::server(&mut check, form.server.into_inner(), &server_span, &context)?;
+        let server = E::wrap(options.clone());
         let traffic = demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server, base_dir)?;
-        let candidates = graphs::candidates(&mut check, form.candidate, &vllm, &server_span)?;
+        demand::ends::warn_about_cut_outputs(&mut check, form.traffic.get_ref(), &traffic.kind);
+        let candidates = form::candidates::<E>(&mut check, form.candidate, &options, &server_span)?;
         Ok(Self {
             name,
-            file: file.to_owned(),
-            source: text.to_owned(),
+            file: check.file().to_owned(),
+            source: check.text().to_owned(),
             profile,
             profile_span,
             slo: objectives::slo(&check, &form.slo)?,

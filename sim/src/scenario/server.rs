@@ -4,9 +4,10 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::file::{UbatchFile, VllmFile};
-use super::{Machine, Model, ScenarioError, Span, Unsimulated, attention, drafts, graphs};
+use super::form::Context;
+use super::{Model, ScenarioError, Span, Unsimulated, attention, drafts, graphs};
 use crate::engine::vllm::breakable;
-use crate::engine::vllm::device_defaults::{BatchDefaults, Device};
+use crate::engine::vllm::device_defaults::BatchDefaults;
 use crate::engine::vllm::options::{
     GraphOptions, KvOptions, ModelKind, SchedulerOptions, Ubatch, Version, VllmOptions,
 };
@@ -14,16 +15,6 @@ use crate::limits::{
     BLOCK_TOKENS_MAX, BLOCKS_MAX, DRAFTS_MAX, GRAPH_BREAKS_MAX, LORAS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX,
     SEQUENCES_MAX, STEP_INTERVAL_MAX, STEP_TOKENS_MAX,
 };
-
-/// What the server's options are read against.
-pub(super) struct Context<'scenario> {
-    pub(super) model: Option<&'scenario Model>,
-    pub(super) machine: &'scenario Machine,
-    /// The device whose figures are used, if its profile can be read; asked only where a default depends on it.
-    pub(super) device: &'scenario dyn Fn() -> Option<Device>,
-    /// False for traffic that is a histogram of step shapes.
-    pub(super) has_requests: bool,
-}
 
 /// Checks `[server.vllm]`.
 pub(super) fn vllm(
@@ -223,7 +214,7 @@ fn machine_graphs(
     let default = GraphOptions::default();
     let mut unsimulated = Vec::new();
     let mut flag = |span: Span, what: &str, help: &str| {
-        unsimulated.push(Unsimulated { what: format!("{what} not simulated yet"), help: help.to_owned(), span });
+        unsimulated.push(Unsimulated::new(what, help, span));
     };
     let drafts = check.optional32(file.num_speculative_tokens.as_ref(), 0, DRAFTS_MAX)?.unwrap_or(0);
     let ubatch = file.ubatch.as_ref().map(|ubatch| microbatches(check, ubatch.get_ref())).transpose()?;

@@ -1,5 +1,6 @@
 mod form;
 mod keys;
+mod sglang;
 
 use std::path::Path;
 
@@ -340,6 +341,37 @@ fn with_wrong_types(value: &toml::Value, rebuild: &dyn Fn(toml::Value) -> String
     }
 }
 
+/// An SGLang server with a candidate and its part of the traffic.
+const SGLANG_TABLES: &str = r#"
+[server.sglang]
+version = "0.5.23"
+context_length = 8192
+schedule_conservativeness = 1.0
+enable_mixed_chunk = false
+disable_radix_cache = true
+page_size = 1
+disaggregation_mode = "null"
+moe_a2a_backend = "none"
+speculative_algorithm = "EAGLE"
+speculative_num_draft_tokens = 4
+model_family = "plain"
+prefill_graph_blockers = ["lora"]
+cuda_graph_backend_decode = "full"
+cuda_graph_bs_decode = [1]
+mem_fraction_static = 0.8
+enable_post_capture_kv_sizing = true
+cuda_graph_config.decode = { backend = "full", max_bs = 8, bs = [1] }
+cuda_graph_config.prefill = { backend = "full", full_prefill_max_req = 8 }
+[traffic]
+requests = 10
+output_end.eos.max_new_tokens = 8
+return_logprob = true
+[[candidate]]
+name = "a"
+cuda_graph_max_bs_prefill = 8
+cuda_graph_config = { decode = { max_bs = 8 } }
+"#;
+
 #[test]
 fn no_message_speaks_of_the_types_of_this_program() {
     let whole = r#"
@@ -391,6 +423,8 @@ figure = "a"
 value = 1
 within = 0.1
 "#;
+    let vllm_tables = whole.find("[server.vllm]").expect("there");
+    let sglang = format!("{}{SGLANG_TABLES}", &whole[..vllm_tables]);
     let mut documents = Vec::new();
     let arrivals = [
         "poisson = { rate = 1.0 }",
@@ -409,7 +443,8 @@ within = 0.1
         "trace = { file = \"no.csv\", repeat = true }",
         "trace = { file = \"no.csv\", repeat = true }",
     ];
-    for (arrivals, lengths) in arrivals.iter().zip(lengths) {
+    let wholes = std::iter::once(sglang.as_str()).chain(std::iter::repeat(whole));
+    for ((arrivals, lengths), whole) in arrivals.iter().zip(lengths).zip(wholes) {
         let text = format!("{whole}\n[traffic.arrivals]\n{arrivals}\n[traffic.lengths]\n{lengths}\n");
         let table: toml::Table = toml::from_str(&text).expect("TOML");
         let rebuild = |value: toml::Value| toml::to_string(&value).unwrap_or_default();

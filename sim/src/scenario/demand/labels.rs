@@ -62,19 +62,27 @@ pub(super) fn check_against_server(
     let brought = brought(kind);
     let place = |table: Option<Span>, is_brought: bool| table.or_else(|| is_brought.then(|| span.clone()));
     let adapters = place(file.adapters.as_ref().map(Spanned::span), brought.adapters);
+    let (switch, help) = match server {
+        EngineOptions::Vllm(_) => ("max_loras", "set max_loras under [server.vllm], the number of adapter slots"),
+        EngineOptions::Sglang(_) => ("enable_lora", "set enable_lora = true under [server.sglang]"),
+    };
     match (adapters, server.max_loras()) {
         (Some(place), None) => {
-            let help = "set max_loras under [server.vllm], the number of adapter slots";
             return Err(check.reject(&place, "the server runs without LoRA and refuses requests with adapters", help));
         }
         (None, Some(_)) => {
-            check.warn(span, "max_loras is set, but requests carry no adapters: every step runs without one");
+            let problem = format!("{switch} is set, but requests carry no adapters: every step runs without one");
+            check.warn(span, problem);
         }
         _ => {}
     }
     let priorities = place(given(file.priorities.as_ref()).map(|rows| rows[0].span()), brought.priorities);
     if let Some(place) = priorities.filter(|_| !server.orders_by_priority()) {
-        check.warn(&place, "policy is \"fcfs\": priorities decide nothing");
+        let order = match server {
+            EngineOptions::Vllm(_) => "policy is \"fcfs\"",
+            EngineOptions::Sglang(_) => "requests are served in the order of their arrival",
+        };
+        check.warn(&place, format!("{order}: priorities decide nothing"));
     }
     Ok(())
 }

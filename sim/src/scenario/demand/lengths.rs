@@ -9,6 +9,7 @@ use super::super::file::{HistogramRowFile, LengthsFile, LogNormalLengthFile, Rea
 use super::super::{ScenarioError, Span};
 use super::refuse_row_count;
 use super::trace::trace;
+use crate::engine::options::Limit;
 use crate::engine::refusal;
 use crate::limits::{COUNT_MAX, REQUEST_TOKENS_MAX, SIGMA_MAX};
 use crate::traffic::{Clip, LengthPair, Lengths, LogNormalLength, Wanted};
@@ -20,31 +21,31 @@ const Z99: f64 = 2.326_347_874_040_841;
 pub(super) fn lengths(
     check: &mut Check<'_>,
     file: &Spanned<LengthsFile>,
-    max_model_len: u32,
+    model_len: Limit,
     base_dir: &Path,
 ) -> Result<Lengths, ScenarioError> {
     match file.get_ref() {
         LengthsFile::Fixed(pair) => {
             let prompt = tokens(check, &pair.prompt)?;
-            refuse_long_prompts(check, prompt, max_model_len, &pair.prompt.span())?;
+            refuse_long_prompts(check, prompt, model_len, &pair.prompt.span())?;
             let output_tokens = tokens(check, &pair.output)?;
-            warn_about_long_requests(check, (prompt, output_tokens), max_model_len, &pair.output.span());
+            warn_about_long_requests(check, (prompt, output_tokens), model_len, &pair.output.span());
             Ok(Lengths::Fixed(LengthPair { prompt_tokens: prompt, output_tokens }))
         }
         LengthsFile::Uniform(UniformFile { prompt, output }) => {
             let (prompt_clip, output_clip) = (range(check, prompt)?, range(check, output)?);
-            refuse_long_prompts(check, prompt_clip.min, max_model_len, &prompt.span())?;
-            warn_about_long_requests(check, (prompt_clip.max, output_clip.max), max_model_len, &prompt.span());
+            refuse_long_prompts(check, prompt_clip.min, model_len, &prompt.span())?;
+            warn_about_long_requests(check, (prompt_clip.max, output_clip.max), model_len, &prompt.span());
             Ok(Lengths::Uniform { prompt: prompt_clip, output: output_clip })
         }
         LengthsFile::Lognormal(pair) => {
             let (prompt, output) = (log_normal(check, &pair.prompt)?, log_normal(check, &pair.output)?);
-            refuse_long_prompts(check, prompt.clip.min, max_model_len, &pair.prompt.span())?;
+            refuse_long_prompts(check, prompt.clip.min, model_len, &pair.prompt.span())?;
             let longest = (prompt.clip.max, output.clip.max);
-            warn_about_long_requests(check, longest, max_model_len, &pair.prompt.span());
+            warn_about_long_requests(check, longest, model_len, &pair.prompt.span());
             Ok(Lengths::LogNormal { prompt, output })
         }
-        LengthsFile::Histogram(rows) => histogram(check, rows, max_model_len, &file.span()),
+        LengthsFile::Histogram(rows) => histogram(check, rows, model_len, &file.span()),
         LengthsFile::Trace(trace_file) => {
             let source = trace(check, trace_file, Wanted::LENGTHS, base_dir)?;
             let repeat = trace_file.repeat.as_ref().is_some_and(|repeat| *repeat.get_ref());
@@ -58,26 +59,28 @@ fn tokens(check: &Check<'_>, value: &Whole) -> Result<u32, ScenarioError> {
 }
 
 /// Traffic of which the server refuses every request is a mistake.
-fn refuse_long_prompts(check: &Check<'_>, shortest: u32, max_model_len: u32, span: &Span) -> Result<(), ScenarioError> {
-    if refusal::fits(shortest, max_model_len).is_ok() {
+fn refuse_long_prompts(check: &Check<'_>, shortest: u32, model_len: Limit, span: &Span) -> Result<(), ScenarioError> {
+    let Limit { flag, value } = model_len;
+    if refusal::fits(shortest, value).is_ok() {
         return Ok(());
     }
-    let problem =
-        format!("prompts of {shortest} tokens leave no room for an output within max_model_len ({max_model_len})");
-    Err(check.reject(span, problem, "the server would refuse every request: shorten prompts or raise max_model_len"))
+    let problem = format!("prompts of {shortest} tokens leave no room for an output within {flag} ({value})");
+    let help = format!("the server would refuse every request: shorten prompts or raise {flag}");
+    Err(check.reject(span, problem, help))
 }
 
-fn warn_about_long_requests(check: &mut Check<'_>, longest: (u32, u32), max_model_len: u32, span: &Span) {
+fn warn_about_long_requests(check: &mut Check<'_>, longest: (u32, u32), model_len: Limit, span: &Span) {
     let (prompt, output) = longest;
-    if refusal::fits(prompt, max_model_len).is_err() {
+    let Limit { flag, value } = model_len;
+    if refusal::fits(prompt, value).is_err() {
         let problem = format!(
-            "prompts of up to {prompt} tokens leave no room for an output within max_model_len ({max_model_len}); the \
-             server refuses those"
+            "prompts of up to {prompt} tokens leave no room for an output within {flag} ({value}); the server refuses \
+             those"
         );
         check.warn(span, problem);
-    } else if prompt + output > max_model_len {
+    } else if prompt + output > value {
         let problem = format!(
-            "prompt and output of up to {} tokens are longer than max_model_len ({max_model_len}); outputs are cut there",
+            "prompt and output of up to {} tokens are longer than {flag} ({value}); outputs are cut there",
             prompt + output
         );
         check.warn(span, problem);
@@ -129,7 +132,7 @@ fn log_normal(check: &Check<'_>, value: &Spanned<LogNormalLengthFile>) -> Result
 fn histogram(
     check: &mut Check<'_>,
     rows: &[Spanned<HistogramRowFile>],
-    max_model_len: u32,
+    model_len: Limit,
     span: &Span,
 ) -> Result<Lengths, ScenarioError> {
     refuse_row_count(check, rows.len(), span)?;
@@ -141,11 +144,11 @@ fn histogram(
         pairs.push((pair, check.whole(&row.count, 1, COUNT_MAX)?));
     }
     let shortest = pairs.iter().map(|(pair, _)| pair.prompt_tokens).min().unwrap_or_default();
-    refuse_long_prompts(check, shortest, max_model_len, span)?;
+    refuse_long_prompts(check, shortest, model_len, span)?;
     if let Some((row, (pair, _))) =
         rows.iter().zip(&pairs).max_by_key(|(_, (pair, _))| pair.prompt_tokens + pair.output_tokens)
     {
-        warn_about_long_requests(check, (pair.prompt_tokens, pair.output_tokens), max_model_len, &row.span());
+        warn_about_long_requests(check, (pair.prompt_tokens, pair.output_tokens), model_len, &row.span());
     }
     Ok(Lengths::Histogram(pairs))
 }

@@ -10,6 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
 use serde::forward_to_deserialize_any;
 
 use super::super::file::ScenarioFile;
+use super::super::form::{EngineForm, SglangForm, VllmForm};
 
 /// What the form knows, each with the dotted table that it stands in.
 #[derive(Debug, Default)]
@@ -26,13 +27,19 @@ impl Form {
     pub(super) fn of_scenarios() -> Self {
         let form = RefCell::new(Self::default());
         loop {
-            ScenarioFile::deserialize(Place { form: &form, table: String::new() })
-                .expect("any answer is one of its type");
+            read_as::<VllmForm>(&form);
+            read_as::<SglangForm>(&form);
             if form.borrow().choices.values().all(|(variants, taken)| taken >= variants) {
                 return form.into_inner();
             }
         }
     }
+}
+
+fn read_as<E: EngineForm>(form: &RefCell<Form>) {
+    ScenarioFile::<E::Server, E::Candidate>::deserialize(Place { form, table: String::new() })
+        .map(drop)
+        .expect("any answer is one of its type");
 }
 
 /// One place of the form.

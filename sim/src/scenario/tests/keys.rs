@@ -88,7 +88,9 @@ fn completed(example: &str) -> Table {
     );
     for (key, value) in parse(example) {
         match (whole.get_mut(&key), value) {
-            (Some(Value::Table(server)), Value::Table(more)) if key == "server" => merge(server, more),
+            (Some(Value::Table(server)), Value::Table(more)) if key == "server" && more.contains_key("vllm") => {
+                merge(server, more);
+            }
             (_, value) => {
                 whole.insert(key, value);
             }
