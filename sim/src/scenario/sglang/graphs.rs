@@ -5,12 +5,10 @@ use toml::Spanned;
 
 use super::super::check::Check;
 use super::super::file::Whole;
-use super::super::file::sglang::{
-    CudaGraphConfigFile, DecodeConfigFile, PrefillConfigFile, SglangCandidateFile, SglangGraphsFile,
-};
+use super::super::file::sglang::{CudaGraphConfigFile, SglangCandidateFile, SglangGraphsFile};
 use super::super::graphs::warn_about_ladder;
 use super::super::{ScenarioError, Span};
-use crate::engine::sglang::options::{DisaggregationMode, GraphOptions, SglangOptions};
+use crate::engine::sglang::options::{CudaGraphConfig, DisaggregationMode, GraphOptions, SglangOptions};
 use crate::limits::{BLOCKS_MAX, REQUEST_TOKENS_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX};
 
 /// A size that graphs are captured for.
@@ -106,23 +104,8 @@ pub(super) fn lay_over(
     overwrite(&mut graphs.cuda_graph_max_bs_prefill, maximum(check, file.cuda_graph_max_bs_prefill.as_ref(), PREFILL)?);
     overwrite(&mut graphs.cuda_graph_bs_decode, list(check, file.cuda_graph_bs_decode.as_ref(), DECODE)?);
     overwrite(&mut graphs.cuda_graph_bs_prefill, list(check, file.cuda_graph_bs_prefill.as_ref(), PREFILL)?);
-    if let Some(CudaGraphConfigFile { decode, prefill }) = &file.cuda_graph_config {
-        let config = &mut graphs.cuda_graph_config;
-        let DecodeConfigFile { backend, max_bs, bs } = decode;
-        overwrite(&mut config.decode.backend, *backend);
-        overwrite(&mut config.decode.max_bs, maximum(check, max_bs.as_ref(), DECODE)?);
-        overwrite(&mut config.decode.bs, list(check, bs.as_ref(), DECODE)?);
-        let PrefillConfigFile { backend, max_bs, bs, .. } = prefill;
-        overwrite(&mut config.prefill.backend, *backend);
-        overwrite(&mut config.prefill.max_bs, maximum(check, max_bs.as_ref(), PREFILL)?);
-        overwrite(&mut config.prefill.bs, list(check, bs.as_ref(), PREFILL)?);
-        let longest = |value: &Option<Whole>| check.optional32(value.as_ref(), 1, REQUEST_TOKENS_MAX);
-        overwrite(&mut config.prefill.max_context_size, longest(&prefill.max_context_size)?);
-        overwrite(&mut config.prefill.max_seq_len, longest(&prefill.max_seq_len)?);
-        let requests = check.optional32(prefill.full_prefill_max_req.as_ref(), 1, SEQUENCES_MAX)?;
-        overwrite(&mut config.prefill.full_prefill_max_req, requests);
-        let chunk = check.optional32(prefill.full_prefill_prefix_chunk_tokens.as_ref(), 1, STEP_TOKENS_MAX)?;
-        overwrite(&mut config.prefill.full_prefill_prefix_chunk_tokens, chunk);
+    if let Some(config) = &file.cuda_graph_config {
+        lay_config_over(check, &mut graphs.cuda_graph_config, config)?;
     }
     if let Some(written) = &file.chunked_prefill_size {
         scheduler.chunked_prefill_size = Some(chunk(check, written)?);
@@ -134,6 +117,27 @@ pub(super) fn lay_over(
     overwrite(&mut kv.mem_fraction_static, fraction);
     warn_about_idle_sizing(check, file, &options);
     Ok(options)
+}
+
+/// Lays the keys of one `cuda_graph_config` over `config`.
+fn lay_config_over(
+    check: &mut Check<'_>,
+    config: &mut CudaGraphConfig,
+    CudaGraphConfigFile { decode, prefill }: &CudaGraphConfigFile,
+) -> Result<(), ScenarioError> {
+    overwrite(&mut config.decode.backend, decode.backend);
+    overwrite(&mut config.decode.max_bs, maximum(check, decode.max_bs.as_ref(), DECODE)?);
+    overwrite(&mut config.decode.bs, list(check, decode.bs.as_ref(), DECODE)?);
+    overwrite(&mut config.prefill.backend, prefill.backend);
+    overwrite(&mut config.prefill.max_bs, maximum(check, prefill.max_bs.as_ref(), PREFILL)?);
+    overwrite(&mut config.prefill.bs, list(check, prefill.bs.as_ref(), PREFILL)?);
+    let size = |value: &Option<Whole>, most: u32| check.optional32(value.as_ref(), 1, most);
+    overwrite(&mut config.prefill.max_context_size, size(&prefill.max_context_size, REQUEST_TOKENS_MAX)?);
+    overwrite(&mut config.prefill.max_seq_len, size(&prefill.max_seq_len, REQUEST_TOKENS_MAX)?);
+    overwrite(&mut config.prefill.full_prefill_max_req, size(&prefill.full_prefill_max_req, SEQUENCES_MAX)?);
+    let chunk = size(&prefill.full_prefill_prefix_chunk_tokens, STEP_TOKENS_MAX)?;
+    overwrite(&mut config.prefill.full_prefill_prefix_chunk_tokens, chunk);
+    Ok(())
 }
 
 fn overwrite<T>(slot: &mut Option<T>, value: Option<T>) {

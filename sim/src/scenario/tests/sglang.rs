@@ -6,6 +6,7 @@ use crate::engine::sglang::options::{
     ModelTraits, MoeA2aBackend, OutputEnd, ParallelOptions, PrefillBlocker, PrefillGraphConfig, SchedulerOptions,
     SglangOptions, Speculative, SpeculativeAlgorithm, Version,
 };
+use crate::scenario::file::sglang::SglangFile;
 
 fn sglang(options: &EngineOptions) -> &SglangOptions {
     options.sglang().expect("an SGLang server")
@@ -444,4 +445,24 @@ fn a_candidate_varies_what_lists_and_room_follow_from() {
     assert!(a.kv.post_capture_kv_sizing && !b.kv.post_capture_kv_sizing);
     assert_eq!(b.scheduler, sglang(&scenario.server).scheduler);
     assert_eq!(&scenario.source[scenario.candidates[1].span.clone()], "[8]");
+}
+
+proptest::proptest! {
+    /// Whatever one key of a server or of a candidate is set to, the answer is a scenario or an error.
+    #[test]
+    fn no_value_makes_the_checks_panic(
+        key in proptest::sample::select(SglangFile::KEYS),
+        in_candidate in proptest::bool::ANY,
+        value in "(-?(0|[1-9][0-9]{0,10})|[0-9]\\.[0-9]{1,3}|\\[-?[1-9][0-9]{0,6}(, [1-9][0-9]{0,6}){0,3}\\]|true|\"[a-zA-Z_]{0,12}\"|\\{\\}|inf)",
+    ) {
+        let line = format!("{key} = {value}\n");
+        let written = if in_candidate {
+            text("", "", &format!("[[candidate]]\nname = \"a\"\n{line}"))
+        } else {
+            text(&line, "", "")
+        };
+        if let Err(fault) = parse(&written) {
+            proptest::prop_assert!(fault.to_string().contains(key), "{fault}");
+        }
+    }
 }
