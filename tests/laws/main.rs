@@ -13,6 +13,7 @@ mod ledger;
 mod occupancy;
 mod oracle;
 mod profiles;
+mod ranks;
 mod recorded;
 mod requests;
 mod same_bytes;

@@ -5,13 +5,16 @@ mod arrivals;
 pub(super) mod ends;
 mod labels;
 mod lengths;
+mod ranks;
 mod steps;
 mod trace;
 
 use std::path::Path;
 
+use toml::Spanned;
+
 use super::check::Check;
-use super::file::{ArrivalsFile, TrafficFile};
+use super::file::{ArrivalsFile, LengthsFile, TrafficFile};
 use super::{ScenarioError, Span};
 use crate::engine::options::{EngineOptions, Limits};
 use crate::limits::{HISTOGRAM_ROWS_MAX, REQUESTS_MAX, SPAN_S_MAX};
@@ -34,7 +37,13 @@ pub(super) fn traffic(
     }
     let labels = labels::labels(check, file)?;
     let acceptance = file.acceptance.as_ref().map(|file| acceptance::acceptance(check, file.get_ref())).transpose()?;
-    let kind = requests_from(check, file, span, limits, requests, base_dir)?;
+    let kind = match &file.rank {
+        Some(ranks) => ranks::ranks(check, file, ranks, &labels, server, base_dir)?,
+        None => {
+            let own = Sources { arrivals: file.arrivals.as_ref(), lengths: file.lengths.as_ref(), requests };
+            requests_from(check, &own, span, limits, base_dir)?
+        }
+    };
     labels::refuse_what_the_trace_brings(check, file, &kind)?;
     labels::check_against_server(check, file, &kind, server, span)?;
     if let Some(unused) = file.acceptance.as_ref().filter(|_| server.decode_tokens() == 1) {
@@ -47,21 +56,27 @@ pub(super) fn traffic(
     Ok(Traffic { seed, requests, kind, labels, acceptance })
 }
 
+/// The tables that requests come from, and how many are asked for.
+struct Sources<'a> {
+    arrivals: Option<&'a Spanned<ArrivalsFile>>,
+    lengths: Option<&'a Spanned<LengthsFile>>,
+    requests: Option<u64>,
+}
+
 /// Where requests come from: arrivals with lengths, or a trace that gives both.
 fn requests_from(
     check: &mut Check<'_>,
-    file: &TrafficFile,
+    own: &Sources<'_>,
     span: &Span,
     limits: &Limits,
-    requests: Option<u64>,
     base_dir: &Path,
 ) -> Result<TrafficKind, ScenarioError> {
-    let Some(arrivals_file) = &file.arrivals else {
+    let Some(arrivals_file) = own.arrivals else {
         let help = "add [traffic.arrivals.…] (poisson, gamma, constant, on_off, closed_loop or trace), or \
                     [[traffic.steps]] for `sim price`";
         return Err(check.reject(span, "arrivals are missing", help));
     };
-    let Some(lengths_file) = &file.lengths else {
+    let Some(lengths_file) = own.lengths else {
         let ArrivalsFile::Trace(trace_file) = arrivals_file.get_ref() else {
             let help = "add [traffic.lengths.…] (fixed, uniform, lognormal, histogram or trace)";
             return Err(check.reject(span, "lengths are missing", help));
@@ -71,7 +86,7 @@ fn requests_from(
     let arrivals = arrivals::arrivals(check, arrivals_file.get_ref(), base_dir)?;
     let lengths = lengths::lengths(check, lengths_file, limits.request_tokens, base_dir)?;
     refuse_trace_played_twice(check, &arrivals, &lengths, &lengths_file.span())?;
-    check_end(check, &arrivals, &lengths, requests, &arrivals_file.span(), span)?;
+    check_end(check, &arrivals, &lengths, own.requests, &arrivals_file.span(), span)?;
     Ok(TrafficKind::Synthetic { arrivals, lengths })
 }
 

@@ -298,8 +298,17 @@ pub(super) struct TrafficFile {
     pub(super) output_end: Option<Spanned<OutputEndFile>>,
     /// Off by default.
     pub(super) return_logprob: Option<Spanned<bool>>,
+    pub(super) rank: Option<Vec<Spanned<RankTrafficFile>>>,
     pub(super) steps: Option<Vec<Spanned<StepFile>>>,
     pub(super) steps_file: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table such as [[traffic.rank]] with arrivals and lengths")]
+pub(super) struct RankTrafficFile {
+    pub(super) requests: Option<Whole>,
+    pub(super) arrivals: Option<Spanned<ArrivalsFile>>,
+    pub(super) lengths: Option<Spanned<LengthsFile>>,
 }
 
 #[derive(Deserialize)]

@@ -591,7 +591,7 @@ fn a_trace_with_named_columns() {
 fn what_is_known_to_ladders_only_is_not_simulated() {
     for option in [
         "ubatch = { num_ubatches = 2, decode_threshold = 32, prefill_threshold = 512 }",
-        "data_parallel_size = 2",
+        "data_parallel_size = 2\nprefill_schedule_interval = 4",
         "tensor_parallel_size = 2",
     ] {
         let accepted = parse(&scenario(option, "")).expect("ladders can be computed");
@@ -599,7 +599,7 @@ fn what_is_known_to_ladders_only_is_not_simulated() {
         assert!(fault.ends_with("not simulated yet"), "{fault}");
     }
     assert!(
-        parse(&scenario("num_speculative_tokens = 0\ndata_parallel_size = 1\ntensor_parallel_size = 1", ""))
+        parse(&scenario("num_speculative_tokens = 0\ndata_parallel_size = 2\ntensor_parallel_size = 1", ""))
             .expect("accepted")
             .simulable()
             .is_ok()

@@ -12,6 +12,7 @@ mod labels;
 mod lengths;
 mod prefixes;
 mod random;
+mod ranks;
 mod shares;
 mod stream;
 mod trace;
@@ -61,6 +62,8 @@ pub enum TrafficKind {
     },
     /// Arrivals and lengths of the same rows of a recorded trace.
     Trace(TraceSource),
+    /// Traffic of its own for each data-parallel rank.
+    Ranks(Vec<Traffic>),
     /// A histogram of step shapes, priced without an event loop (`sim price`).
     Steps(StepHistogram),
 }
@@ -121,6 +124,7 @@ impl Traffic {
         let of_kind = match &self.kind {
             TrafficKind::Synthetic { arrivals, lengths } => arrivals.draws() || lengths.draws(),
             TrafficKind::Trace(_) => false,
+            TrafficKind::Ranks(ranks) => ranks.iter().any(Self::draws),
             TrafficKind::Steps(_) => return false,
         };
         of_kind || self.labels.draws() || self.acceptance.as_ref().is_some_and(Acceptance::draws)

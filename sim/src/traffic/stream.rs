@@ -5,6 +5,7 @@ use super::arrivals::{ArrivalClock, Arrivals};
 use super::labels::Labeller;
 use super::lengths::LengthSampler;
 use super::random::Streams;
+use super::ranks::RankStreams;
 use super::trace::{SkippedRows, TraceReader, Wanted};
 use super::{Lengths, Request, Traffic, TrafficError, TrafficKind};
 use crate::engine::request::{RequestId, Slot};
@@ -25,6 +26,7 @@ enum Source {
     Trace(Box<TraceReader>),
     Open { arrivals: ArrivalClock, lengths: LengthSampler },
     Closed { concurrency: u32, lengths: LengthSampler },
+    Ranks(RankStreams),
 }
 
 impl RequestStream {
@@ -33,6 +35,7 @@ impl RequestStream {
         let source = match &traffic.kind {
             TrafficKind::Steps(_) => return Err(TrafficError::StepsOnly),
             TrafficKind::Trace(source) => Source::Trace(Box::new(TraceReader::open(source, Wanted::ALL)?)),
+            TrafficKind::Ranks(ranks) => Source::Ranks(RankStreams::open(ranks, streams)?),
             TrafficKind::Synthetic { arrivals, lengths } => {
                 let ends = matches!(arrivals, Arrivals::Trace(_))
                     || matches!(lengths, Lengths::Trace { repeat: false, .. })
@@ -71,7 +74,8 @@ impl RequestStream {
             return None;
         }
         let mut next = self.source.next(arrival, self.left.is_some()).transpose();
-        if let Some(Ok(request)) = &mut next {
+        // The streams of ranks have put their own labels on.
+        if let (Some(Ok(request)), false) = (&mut next, matches!(self.source, Source::Ranks(_))) {
             self.labeller.label(request);
         }
         self.left = self.left.map(|left| left - 1);
@@ -91,6 +95,7 @@ impl RequestStream {
             Source::Trace(reader) => (reader.skipped_rows(), SkippedRows::default()),
             Source::Open { arrivals, lengths } => (arrivals.skipped_rows(), lengths.skipped_rows()),
             Source::Closed { lengths, .. } => (lengths.skipped_rows(), SkippedRows::default()),
+            Source::Ranks(ranks) => (ranks.skipped_rows(), SkippedRows::default()),
         };
         SkippedRows { count: first.count + second.count, first_line: first.first_line.or(second.first_line) }
     }
@@ -101,6 +106,7 @@ impl Source {
     fn next(&mut self, closed_arrival: SimTime, counted: bool) -> Result<Option<Request>, TrafficError> {
         let (arrival, lengths) = match self {
             Self::Trace(reader) => return reader.next_request(),
+            Self::Ranks(ranks) => return ranks.next_request(),
             Self::Open { arrivals, lengths } => match arrivals.next()? {
                 None => return Ok(None),
                 Some(arrival) => (arrival, lengths),
