@@ -146,6 +146,7 @@ figures! {
         p99_decode_rows, "rows without prefill, p99", "rows", Plain, Neither;
         max_decode_rows, "rows without prefill, most", "rows", Plain, Neither;
         running_at_last_sent, "running at the last arrival", "requests", Plain, Neither;
+        dummy_steps, "dummy steps of idle ranks", "steps", Plain, Lower;
         peak_waiting, "requests waiting, most", "requests", Plain, Lower;
         preemptions, "preemptions", "preemptions", Plain, Lower;
         prefix_cache.hit_rate, "  prompt in prefix cache, %", "share of prompt tokens", Percent, Higher;

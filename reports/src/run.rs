@@ -120,6 +120,8 @@ pub struct CandidateReport {
     pub max_decode_rows: Figure,
     /// Requests that were running when the last one was sent: the state that open traffic had settled in.
     pub running_at_last_sent: Figure,
+    /// Steps that data-parallel ranks without work ran because others had work; null for one rank.
+    pub dummy_steps: Figure,
     /// Most requests waiting after a step was scheduled.
     pub peak_waiting: Figure,
     /// Mean duration of a step, over all steps, ms.

@@ -58,13 +58,17 @@ pub struct StepRecord {
     pub start_ns: u64,
     /// End on the simulated clock, ns.
     pub end_ns: u64,
+    /// The data-parallel rank that ran it.
+    #[serde(default)]
+    pub rank: u32,
     /// `FULL`, `PIECEWISE` or `NONE`.
     pub mode: Name,
     /// The graph; null when none ran.
     pub descriptor: Option<DescriptorRecord>,
     /// Rows that requests asked for (scheduled tokens), rows.
     pub real_rows: u32,
-    /// Rows that no request asked for, rows; 0 without a graph.
+    /// Rows that no request asked for, rows; 0 without a graph, unless a data-parallel rank kept the padding of a graph
+    /// that it gave up.
     pub padded_rows: u32,
     /// Prefills as `[chunk, context]`: tokens computed in this step, and tokens of KV before them.
     pub prefills: Vec<[u32; 2]>,

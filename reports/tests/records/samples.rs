@@ -462,6 +462,7 @@ pub(crate) fn step() -> StepRecord {
         step: 41,
         start_ns: 1_000_000_000,
         end_ns: 1_017_530_250,
+        rank: 0,
         mode: "PIECEWISE".into(),
         descriptor: Some(descriptor("PIECEWISE", 16, None)),
         real_rows: 9,

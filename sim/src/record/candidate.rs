@@ -29,6 +29,7 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     report.running_at_last_sent = (summary.sent_in_all > 0).then_some(summary.running_at_last_sent).into();
     set_drafts(&mut report, setup, summary);
     report.prefix_cache = prefix_cache(setup, &summary.prefixes);
+    report.dummy_steps = (setup.options.ranks().1 > 1).then_some(summary.dummy_steps).into();
     set_rungs(&mut report, setup, &summary.rungs);
     set_price(&mut report, setup);
     report.cold_start = cold_start(&summary.latency, &summary.steps_before_cut);

@@ -88,6 +88,7 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         step: step.step,
         start_ns: step.span.scheduled.0,
         end_ns: step.span.end.0,
+        rank: step.rank,
         mode: mode(key.mode),
         descriptor: descriptor(&key),
         real_rows: step.work.tokens,

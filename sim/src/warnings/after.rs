@@ -42,7 +42,7 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
         nothing_left(scenario, summary).map(|message| about("nothing_measured", message)),
         ceiling(setup, summary).map(|message| about("ceiling_inside_load", message)),
         second_steady_state(scenario, setup, summary).map(|message| about("second_steady_state", message)),
-        relaxed(summary).map(|message| about("full_relaxed", message)),
+        relaxed(setup, summary).map(|message| about("full_relaxed", message)),
         losing(summary).map(|message| about("replay_loses", message)),
         rests_on_declared(setup.cost.planned_launch.as_ref(), &summary.rungs)
             .map(|message| about("eager_cost_declared", message)),
@@ -97,13 +97,14 @@ fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {
     ))
 }
 
-fn relaxed(summary: &Summary) -> Option<String> {
+fn relaxed(setup: &Setup, summary: &Summary) -> Option<String> {
     let relaxed = summary.rungs.relaxed_steps;
     (relaxed > 0).then(|| {
         format!(
-            "{} ({}) wanted a FULL graph and ran PIECEWISE: no FULL size fits",
+            "{} ({}) wanted a FULL graph and ran PIECEWISE: no FULL size fits{}",
             count(relaxed, "step"),
-            percent(relaxed, summary.steps.steps)
+            percent(relaxed, summary.steps.steps),
+            if setup.options.ranks().1 > 1 { ", or another rank does not decode only" } else { "" }
         )
     })
 }
