@@ -1,6 +1,7 @@
 //! Data-parallel ranks that take every step together.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 
 use calibrate::profile::Overlap;
@@ -60,10 +61,12 @@ impl Group {
             text += "[traffic.acceptance]\nrates = [1.0, 1.0]\n";
         }
         for (rate, prompt, output) in ranks {
-            text += &format!(
+            let written = write!(
+                text,
                 "[[traffic.rank]]\nrequests = 60\narrivals = {{ constant = {{ rate = {rate} }} }}\n\
                  lengths = {{ fixed = {{ prompt = {prompt}, output = {output} }} }}\n"
             );
+            written.expect("writing to a string cannot fail");
         }
         text
     }

@@ -37,12 +37,11 @@ pub(super) fn traffic(
     }
     let labels = labels::labels(check, file)?;
     let acceptance = file.acceptance.as_ref().map(|file| acceptance::acceptance(check, file.get_ref())).transpose()?;
-    let kind = match &file.rank {
-        Some(ranks) => ranks::ranks(check, file, ranks, &labels, server, base_dir)?,
-        None => {
-            let own = Sources { arrivals: file.arrivals.as_ref(), lengths: file.lengths.as_ref(), requests };
-            requests_from(check, &own, span, limits, base_dir)?
-        }
+    let kind = if let Some(ranks) = &file.rank {
+        ranks::ranks(check, file, ranks, &labels, server, base_dir)?
+    } else {
+        let own = Sources { arrivals: file.arrivals.as_ref(), lengths: file.lengths.as_ref(), requests };
+        requests_from(check, &own, span, limits, base_dir)?
     };
     labels::refuse_what_the_trace_brings(check, file, &kind)?;
     labels::check_against_server(check, file, &kind, server, span)?;

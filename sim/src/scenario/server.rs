@@ -222,11 +222,11 @@ fn machine_graphs(
         flag(written.span(), "ubatch: dual-batch overlap is", "`sim ladder` knows its graphs already");
     }
     let data_parallel_size = check.optional32(file.data_parallel_size.as_ref(), 1, RANKS_MAX)?.unwrap_or(1);
-    if let Some(written) = file.data_parallel_size.as_ref().filter(|_| data_parallel_size > 1) {
-        if file.prefill_schedule_interval.as_ref().is_some_and(|steps| *steps.get_ref() > 1) {
-            let help = "leave prefill_schedule_interval out, or simulate one rank";
-            flag(written.span(), "data_parallel_size: prefills that all ranks put off together are", help);
-        }
+    if let Some(written) = file.prefill_schedule_interval.as_ref().filter(|steps| *steps.get_ref() > 1)
+        && data_parallel_size > 1
+    {
+        let help = "leave it out, or simulate one rank";
+        flag(written.span(), "prefill_schedule_interval: prefills that all ranks put off together are", help);
     }
     let tensor_parallel_size = check.optional32(file.tensor_parallel_size.as_ref(), 1, RANKS_MAX)?.unwrap_or(1);
     if let Some(written) = file.tensor_parallel_size.as_ref().filter(|_| tensor_parallel_size > 1) {

@@ -67,7 +67,7 @@ mod tests {
         assert!(merged.iter().all(|request| request.prompt_tokens == if request.rank == Some(0) { 7 } else { 9 }));
         let of_first =
             |all: &[Request]| all.iter().filter(|request| request.rank == Some(0)).cloned().collect::<Vec<_>>();
-        assert_eq!(of_first(&merged), requests(&[busy.clone()], 5), "another rank moves nothing");
+        assert_eq!(of_first(&merged), requests(std::slice::from_ref(&busy), 5), "another rank moves nothing");
         assert_ne!(of_first(&merged), requests(&[busy], 6));
     }
 

@@ -28,8 +28,11 @@ fn sections(page: &str) -> BTreeMap<&str, &str> {
     sections
 }
 
-/// The heading under which the page treats a table: its own, or that of the table around it.
+/// The heading under which the page treats a table: its own, or that of the table around it. Arrivals and lengths of a
+/// rank are those of all traffic, told once.
 fn heading<'page>(sections: &BTreeMap<&'page str, &str>, table: &str) -> &'page str {
+    let told_once = table.strip_prefix("traffic.rank.").map(|rest| format!("traffic.{rest}"));
+    let table = told_once.as_deref().unwrap_or(table);
     let holds = |outer: &str| table.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let held = sections.keys().filter(|outer| holds(outer) || outer.is_empty());
     held.max_by_key(|outer| outer.len()).expect("the top of the file has a heading")
@@ -98,7 +101,11 @@ fn completed(example: &str) -> Table {
     }
     let traffic = whole.entry("traffic").or_insert_with(|| Table::new().into()).as_table_mut().expect("a table");
     let plays_a_trace = traffic.get("arrivals").is_some_and(|arrivals| arrivals.get("trace").is_some());
-    if !(plays_a_trace || traffic.contains_key("steps") || traffic.contains_key("steps_file")) {
+    if !(plays_a_trace
+        || traffic.contains_key("rank")
+        || traffic.contains_key("steps")
+        || traffic.contains_key("steps_file"))
+    {
         let usual = parse("requests = 10\narrivals.poisson.rate = 5\nlengths.fixed = { prompt = 100, output = 20 }");
         for (key, value) in usual {
             traffic.entry(key).or_insert(value);
