@@ -37,6 +37,10 @@ pub struct LadderCandidate {
     pub compile_ranges: Vec<[u32; 2]>,
     /// Sizes compiled for themselves, which win over the range they lie in, tokens.
     pub compile_sizes: Vec<u32>,
+    /// Budgets of the encoder's graphs, ascending, tokens; they are in none of the counts and not priced.
+    pub encoder_budgets: Vec<u32>,
+    /// Sizes of the graphs of a YOCO model's replay layers, ascending, tokens; in none of the counts and not priced.
+    pub decoder_replay_sizes: Vec<u32>,
     /// How many of what.
     pub counts: LadderCounts,
     /// Predicted time of the captures, s; null without a cost profile.

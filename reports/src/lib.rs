@@ -46,7 +46,10 @@ pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, PaddedSpan};
 pub use pairs::{Difference, PairReport, Verdict};
-pub use price::{PriceCandidate, PriceReport, PriceRung, Saving, StepTimes};
+pub use price::{
+    BudgetCounts, EncoderCounts, PriceCandidate, PriceReport, PriceRung, ReplayCounts, ReplaySizeCounts, Saving,
+    StepTimes,
+};
 pub use profile::{GroupReport, ProfileReport};
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{

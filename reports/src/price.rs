@@ -65,6 +65,10 @@ pub struct PriceCandidate {
     pub outside_range_share: f64,
     /// One entry per captured mode and size, ascending; a rung with no steps is a dead rung.
     pub rungs: Vec<PriceRung>,
+    /// Images and the encoder's graphs, counted, not priced; null if no step holds an image.
+    pub encoder: Option<EncoderCounts>,
+    /// Replay layers of a YOCO model and their graphs, counted, not priced; null for another model.
+    pub decoder_replay: Option<ReplayCounts>,
 }
 
 /// Expected duration of a step, ms, for each way of running the same steps.
@@ -108,4 +112,78 @@ pub struct PriceRung {
     pub real_rows: f64,
     /// Mean saving of those steps against the eager kind, ms; null if there are none.
     pub mean_saving_ms: Option<f64>,
+}
+
+/// What the images of all steps run as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EncoderCounts {
+    /// Images of all steps.
+    pub images: u64,
+    /// Those that run without a graph: above every budget, or no graph is captured.
+    pub images_without_graph: u64,
+    /// Encoder graphs run.
+    pub batches: u64,
+    /// Encoder tokens of the images in them, tokens.
+    pub real_tokens: u64,
+    /// Tokens that they run beyond those, tokens.
+    pub padded_tokens: u64,
+    /// Padded tokens / tokens run; null if no graph runs.
+    pub waste_share: Option<f64>,
+    /// One entry a captured budget, ascending; those that never run included.
+    pub budgets: Vec<BudgetCounts>,
+}
+
+/// Runs of one encoder graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetCounts {
+    /// The budget, tokens.
+    pub budget: u32,
+    /// How often it runs.
+    pub batches: u64,
+    /// Images in those runs.
+    pub images: u64,
+    /// Their encoder tokens, tokens.
+    pub real_tokens: u64,
+    /// Tokens run beyond those, tokens.
+    pub padded_tokens: u64,
+}
+
+/// What the replay layers of all steps run as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayCounts {
+    /// Why no size is captured: `option`, `not_breakable`, `lora`, `prompt_embeds` or `pipeline_rank`; null where sizes are.
+    pub off: Option<Name>,
+    /// Steps whose FULL graph holds the replay layers.
+    pub full_graph_steps: u64,
+    /// Replay graphs run.
+    pub batches: u64,
+    /// Replay batches that run without a graph of their own.
+    pub batches_without_graph: u64,
+    /// Steps whose row leaves open how long the trimmed batch is; they are in none of the other counts.
+    pub unsettled_steps: u64,
+    /// Steps whose replay batch is trimmed to the window of each prefill.
+    pub trimmed_steps: u64,
+    /// Tokens that trimming leaves out of the replay layers, tokens.
+    pub trimmed_tokens: u64,
+    /// Tokens asked for in the replay graphs run, tokens.
+    pub real_tokens: u64,
+    /// Tokens that they run beyond those, tokens.
+    pub padded_tokens: u64,
+    /// Padded tokens / tokens run; null if no replay graph runs.
+    pub waste_share: Option<f64>,
+    /// One entry a captured size, ascending; those that never run included.
+    pub sizes: Vec<ReplaySizeCounts>,
+}
+
+/// Runs of one replay graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplaySizeCounts {
+    /// The size, tokens.
+    pub size: u32,
+    /// How often it runs.
+    pub batches: u64,
+    /// Tokens asked for in those runs, tokens.
+    pub real_tokens: u64,
+    /// Tokens run beyond those, tokens.
+    pub padded_tokens: u64,
 }

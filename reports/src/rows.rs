@@ -44,7 +44,7 @@ fn run_row(candidate: &CandidateReport, intervals: bool) -> Vec<String> {
     row
 }
 
-/// Writes the candidates of a price; rungs are a list and stay in the JSON.
+/// Writes the candidates of a price; rungs, and the counts of encoder and replay graphs, stay in the JSON.
 ///
 /// # Errors
 /// The I/O error of the sink, unchanged.

@@ -42,6 +42,9 @@ pub const ZIPF_MAX: f64 = 10.0;
 /// Priorities, groups of shared prefixes, and levels of one group, as written in a scenario.
 pub const LABELS_MAX: usize = 1_000;
 
+/// Most images of one step.
+pub const IMAGES_MAX: usize = 1 << 12;
+
 /// Ranks of one parallel group, and microbatches.
 pub const RANKS_MAX: u32 = 1 << 10;
 

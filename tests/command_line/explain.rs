@@ -45,6 +45,10 @@ fn steps_by_flags() {
             "--prefill 900 --decodes 8 --engine-version main --use-breakable-cudagraph --sliding-window 128 \
              --max-prefill-cudagraph-capture-tokens 2048",
         ),
+        (
+            "images_of_a_scenario",
+            "--scenario scenarios/encoder.toml --prefill 900 --decodes 8 --images 500,1200,90,2100",
+        ),
     ] {
         insta::assert_snapshot!(format!("explain_{name}"), explained(arguments));
     }

@@ -78,6 +78,14 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
         let versions: Vec<String> = sizes.chain(ranges).collect();
         paragraph(sink, &versions.join(" "), "  compiled for   ", &indent)?;
     }
+    let not_priced =
+        |sizes: &[u32]| format!("{} (apart from the rest, and not priced)", number::sizes(sizes, usize::MAX));
+    if !candidate.encoder_budgets.is_empty() {
+        paragraph(sink, &not_priced(&candidate.encoder_budgets), "  encoder        ", &indent)?;
+    }
+    if !candidate.decoder_replay_sizes.is_empty() {
+        paragraph(sink, &not_priced(&candidate.decoder_replay_sizes), "  decoder replay ", &indent)?;
+    }
     captures(&candidate.descriptors, sink)
 }
 

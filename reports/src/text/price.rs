@@ -7,7 +7,7 @@ use super::prose::paragraph;
 use super::provenance::provenance;
 use super::{engine_line, number};
 use crate::rows::span;
-use crate::{PriceCandidate, PriceReport, PriceRung};
+use crate::{EncoderCounts, PriceCandidate, PriceReport, PriceRung, ReplayCounts};
 
 /// Expectations follow exactly from the costs, so they are shown to a millionth.
 const DECIMALS: usize = 6;
@@ -39,6 +39,7 @@ pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
         writeln!(sink)?;
         rungs(candidate, sink)?;
     }
+    other_graphs(&report.candidates, sink)?;
     writeln!(sink)?;
     provenance(&report.profile, sink)?;
     writeln!(sink)?;
@@ -147,4 +148,98 @@ fn rungs(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
         writeln!(sink, "The {SHOWN} rungs with most steps of {}; all are in --format json.", candidate.rungs.len())?;
     }
     Ok(())
+}
+
+/// Graphs of the encoder and of replay layers, of the candidates whose steps concern them.
+fn other_graphs(candidates: &[PriceCandidate], sink: &mut impl Write) -> io::Result<()> {
+    if candidates.iter().all(|candidate| candidate.encoder.is_none() && candidate.decoder_replay.is_none()) {
+        return Ok(());
+    }
+    writeln!(sink)?;
+    let caveat =
+        "Encoder and decoder-replay graphs are counted over all steps, not priced: no profile has figures for them.";
+    paragraph(sink, caveat, "", "  ")?;
+    for candidate in candidates {
+        if let Some(counts) = &candidate.encoder {
+            writeln!(sink)?;
+            encoder(&candidate.name, counts, sink)?;
+        }
+        if let Some(counts) = &candidate.decoder_replay {
+            writeln!(sink)?;
+            replay(&candidate.name, counts, sink)?;
+        }
+    }
+    Ok(())
+}
+
+fn encoder(name: &str, counts: &EncoderCounts, sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        (name, Align::Left),
+        ("batches", Align::Right),
+        ("images", Align::Right),
+        ("tokens", Align::Right),
+        ("padded", Align::Right),
+        ("of tokens run", Align::Right),
+    ];
+    let mut grid = Grid::new(&columns).wrap(0, 24);
+    for budget in counts.budgets.iter().filter(|budget| budget.batches > 0) {
+        let figures = [budget.batches, budget.images, budget.real_tokens, budget.padded_tokens].map(number::count);
+        let share = waste(budget.real_tokens, budget.padded_tokens);
+        grid.row([format!("encoder budget {}", budget.budget)].into_iter().chain(figures).chain([share]));
+    }
+    let with_graph = counts.images - counts.images_without_graph;
+    let figures = [counts.batches, with_graph, counts.real_tokens, counts.padded_tokens].map(number::count);
+    let all = ["all budgets".to_owned()].into_iter().chain(figures);
+    grid.row(all.chain([number::option(counts.waste_share, DECIMALS)]));
+    let without = number::count(counts.images_without_graph);
+    let dash = || number::UNDEFINED.to_owned();
+    grid.row(["no graph".to_owned(), dash(), without, dash(), dash(), dash()]);
+    grid.write(sink)
+}
+
+fn replay(name: &str, counts: &ReplayCounts, sink: &mut impl Write) -> io::Result<()> {
+    let columns = [
+        (name, Align::Left),
+        ("batches", Align::Right),
+        ("tokens", Align::Right),
+        ("padded", Align::Right),
+        ("of tokens run", Align::Right),
+    ];
+    let mut grid = Grid::new(&columns).wrap(0, 24);
+    for size in counts.sizes.iter().filter(|size| size.batches > 0) {
+        let figures = [size.batches, size.real_tokens, size.padded_tokens].map(number::count);
+        let share = waste(size.real_tokens, size.padded_tokens);
+        grid.row([format!("replay size {}", size.size)].into_iter().chain(figures).chain([share]));
+    }
+    let figures = [counts.batches, counts.real_tokens, counts.padded_tokens].map(number::count);
+    let all = ["all sizes".to_owned()].into_iter().chain(figures);
+    grid.row(all.chain([number::option(counts.waste_share, DECIMALS)]));
+    let dash = || number::UNDEFINED.to_owned();
+    let without = match &counts.off {
+        Some(reason) => format!("no graph ({reason})"),
+        None => "no graph".to_owned(),
+    };
+    grid.row([without, number::count(counts.batches_without_graph), dash(), dash(), dash()]);
+    grid.row(["inside the FULL graph".to_owned(), number::count(counts.full_graph_steps), dash(), dash(), dash()]);
+    grid.write(sink)?;
+    let trimmed = format!(
+        "{} steps are trimmed, by {} tokens in all.",
+        number::count(counts.trimmed_steps),
+        number::count(counts.trimmed_tokens)
+    );
+    paragraph(sink, &trimmed, "", "  ")?;
+    if counts.unsettled_steps > 0 {
+        let unsettled = format!(
+            "{} steps are in none of these: their rows leave open how long the queries beside the longest are, and so \
+             what trimming keeps. Give rows with one long query each.",
+            number::count(counts.unsettled_steps)
+        );
+        paragraph(sink, &unsettled, "", "  ")?;
+    }
+    Ok(())
+}
+
+/// Padded tokens over tokens run.
+fn waste(real_tokens: u64, padded_tokens: u64) -> String {
+    number::fixed(padded_tokens as f64 / (real_tokens as f64 + padded_tokens as f64), DECIMALS)
 }

@@ -1,11 +1,12 @@
 //! Records with plausible figures, no two alike, so that a mixed-up column shows.
 
 use reports::{
-    Alternative, ArtifactReport, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord, EngineReport,
-    ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts, LadderReport, PaddedSpan, PairReport,
-    PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport, RequestRecord, RuleCheck, RunReport,
-    RungReport, STEP_SCHEMA, Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport,
-    StepHeader, StepRecord, StepShapeReport, StepTimes, Warning,
+    Alternative, ArtifactReport, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord,
+    EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts,
+    LadderReport, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport,
+    ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA, Saving, Scale,
+    ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport,
+    StepTimes, Warning,
 };
 
 pub(crate) fn engine() -> EngineReport {
@@ -213,6 +214,8 @@ pub(crate) fn price() -> PriceReport {
         losing_share: 0.2575,
         losing_batches: vec![[9, 12], [17, 28]],
         outside_range_share: 0.0,
+        encoder: Some(encoder_counts()),
+        decoder_replay: Some(replay_counts()),
         rungs: vec![
             rung(16, 0.29, 3.5, 0.125, 1.015, 3.625, -0.09),
             PriceRung {
@@ -238,6 +241,8 @@ pub(crate) fn price() -> PriceReport {
         losing_share: 0.0,
         losing_batches: vec![],
         rungs: vec![],
+        encoder: None,
+        decoder_replay: None,
         ..textbook.clone()
     };
     PriceReport {
@@ -246,6 +251,43 @@ pub(crate) fn price() -> PriceReport {
         profile: ProfileReport { device: None, model: None, overlap: "additive".into(), ..profile() },
         warnings: warnings(),
         candidates: vec![textbook, eager],
+    }
+}
+
+fn encoder_counts() -> EncoderCounts {
+    let budget = |budget, batches, images, real_tokens, padded_tokens| BudgetCounts {
+        budget,
+        batches,
+        images,
+        real_tokens,
+        padded_tokens,
+    };
+    EncoderCounts {
+        images: 40,
+        images_without_graph: 10,
+        batches: 20,
+        real_tokens: 12_000,
+        padded_tokens: 3_360,
+        waste_share: Some(0.218_75),
+        budgets: vec![budget(64, 0, 0, 0, 0), budget(512, 10, 10, 5_000, 120), budget(1024, 10, 20, 7_000, 3_240)],
+    }
+}
+
+fn replay_counts() -> ReplayCounts {
+    let size =
+        |size, batches, real_tokens, padded_tokens| ReplaySizeCounts { size, batches, real_tokens, padded_tokens };
+    ReplayCounts {
+        off: None,
+        full_graph_steps: 50,
+        batches: 5,
+        batches_without_graph: 4,
+        unsettled_steps: 5,
+        trimmed_steps: 3,
+        trimmed_tokens: 2_316,
+        real_tokens: 1_008,
+        padded_tokens: 528,
+        waste_share: Some(0.343_75),
+        sizes: vec![size(128, 0, 0, 0), size(256, 3, 408, 360), size(384, 2, 600, 168)],
     }
 }
 
@@ -268,6 +310,8 @@ pub(crate) fn ladder() -> LadderReport {
                 descriptors,
                 compile_ranges: vec![[1, 8], [9, 2048]],
                 compile_sizes: vec![4],
+                encoder_budgets: vec![64, 128],
+                decoder_replay_sizes: vec![128, 256],
                 counts: LadderCounts { sizes: 4, descriptors: 6, full: 2, piecewise: 4, cuda_graphs: Some(134) },
                 capture_s: Some(4.2),
             },
@@ -281,6 +325,8 @@ pub(crate) fn ladder() -> LadderReport {
                 descriptors: vec![],
                 compile_ranges: vec![],
                 compile_sizes: vec![],
+                encoder_budgets: vec![],
+                decoder_replay_sizes: vec![],
                 counts: LadderCounts::default(),
                 capture_s: None,
             },

@@ -47,7 +47,7 @@ Examples:
       A step of a run; its number is the one in steps.jsonl.")]
 pub(super) struct Arguments {
     /// Take server, candidates and profile from this scenario; engine flags are not taken then.
-    #[arg(long, value_name = "FILE", conflicts_with_all = EngineFlags::IDS, conflicts_with_all = OtherGraphs::IDS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = EngineFlags::IDS, conflicts_with_all = OtherGraphs::SERVER_IDS)]
     scenario: Option<PathBuf>,
     /// Explain the N-th step (from 0) of the scenario's run.
     #[arg(long, value_name = "N", requires = "scenario", conflicts_with_all = ["prefill", "decodes"])]
@@ -138,6 +138,8 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.limits()));
     let pricing = Some((&setup.cost, setup.options.asynchronous()));
     let dispatch = setup.graphs.dispatch(&step.shape);
+    let mut rules = record_explain::rules(&setup.graphs, &step.shape);
+    rules.extend(arguments.other_graphs.rules(&setup.graphs, &step, &dispatch));
     Ok(ExplainReport {
         engine: record::engine(&setup.options),
         profile: Some(record::profile(&inputs.profile, &inputs.profile_name)),
@@ -146,7 +148,7 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
         cudagraph_mode: setup.graphs.mode_name(),
         step: arguments.step,
         shape: record_explain::shape(&step),
-        rules: record_explain::rules(&setup.graphs, &step.shape),
+        rules,
         chosen: record_explain::choice(&step, &dispatch, setup.cost.eager(), pricing),
         compiled_for: record_explain::compiled_for(&setup.graphs, &dispatch),
         alternatives: record_explain::alternatives(&setup.graphs, &step, &dispatch, pricing),
@@ -157,7 +159,9 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
 
 fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let profile = arguments.profile.as_deref().map(inputs::named_profile).transpose()?;
-    let options = EngineOptions::Vllm(arguments.engine.options(profile.as_ref()));
+    let mut options = arguments.engine.options(profile.as_ref());
+    arguments.other_graphs.apply(&mut options)?;
+    let options = EngineOptions::Vllm(options);
     let plan = GraphPlan::build(&options, None)?;
     let cost = profile.as_ref().map(|profile| CostModel::new(profile, &EngineSide::of(&options, &plan, profile)));
     let pricing = cost.as_ref().map(|cost| (cost, options.asynchronous()));
@@ -165,9 +169,8 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
     warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.limits()));
     let dispatch = plan.dispatch(&step.shape);
-    warnings.extend(arguments.other_graphs.warnings());
     let mut rules = record_explain::rules(&plan, &step.shape);
-    rules.extend(arguments.other_graphs.rules(&options, &step, &dispatch, plan.ceiling())?);
+    rules.extend(arguments.other_graphs.rules(&plan, &step, &dispatch));
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
         profile: profile.as_ref().zip(arguments.profile.as_ref()).map(|(profile, name)| record::profile(profile, name)),

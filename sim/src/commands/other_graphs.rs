@@ -3,14 +3,14 @@
 use std::str::FromStr;
 
 use clap::Args;
-use reports::{RuleCheck, Warning};
+use reports::RuleCheck;
 
 use super::failure::Failure;
-use crate::engine::options::EngineOptions;
-use crate::engine::shape::{Dispatch, RuntimeMode};
-use crate::engine::vllm::decoder_replay::{DecoderReplay, DecoderReplayOptions, ReplayOff};
+use crate::engine::plan::GraphPlan;
+use crate::engine::shape::Dispatch;
+use crate::engine::vllm::decoder_replay::{DecoderReplay, ReplayOptions, ReplayRun};
 use crate::engine::vllm::encoder::{EncoderBatch, EncoderGraphs, EncoderModel, EncoderOptions, VisionItem};
-use crate::engine::vllm::options::{Version, VllmOptions};
+use crate::engine::vllm::options::{GraphOptions, Version, VllmOptions};
 use crate::limits;
 use crate::record::explain::ExplainedStep;
 
@@ -19,7 +19,7 @@ use crate::record::explain::ExplainedStep;
 #[command(next_help_heading = "Encoder and decoder-replay graphs (vLLM main)")]
 pub(super) struct OtherGraphs {
     /// Images that the encoder runs, in encoder tokens each, in order.
-    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', requires = "encoder_budget_range",
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::STEP_TOKENS_MAX)))]
     images: Vec<u32>,
     /// The model's own smallest and largest encoder budget, in tokens.
@@ -67,8 +67,7 @@ impl FromStr for BudgetRange {
 
 impl OtherGraphs {
     /// The flags that a scenario takes the place of.
-    pub(super) const IDS: [&str; 7] = [
-        "images",
+    pub(super) const SERVER_IDS: [&str; 6] = [
         "encoder_budget_range",
         "encoder_cudagraph_token_budgets",
         "encoder_cudagraph_max_vision_items_per_batch",
@@ -77,112 +76,86 @@ impl OtherGraphs {
         "decoder_replay_trim_threshold",
     ];
 
-    /// What these graphs do in the step; empty if no flag asks.
+    /// Adds what the flags say to the options of the server.
     ///
     /// # Errors
-    /// Another release than main, and what the engine would refuse.
-    pub(super) fn rules(
-        &self,
-        engine: &EngineOptions,
-        step: &ExplainedStep,
-        dispatch: &Dispatch,
-        ceiling: u32,
-    ) -> Result<Vec<RuleCheck>, Failure> {
+    /// Another release than main.
+    pub(super) fn apply(&self, options: &mut VllmOptions) -> Result<(), Failure> {
         if self.images.is_empty() && self.sliding_window.is_none() {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let options = match engine {
-            EngineOptions::Vllm(options) if options.version == Version::Main => options,
-            EngineOptions::Vllm(_) | EngineOptions::Sglang(_) => {
-                return Err(usage("encoder and decoder-replay graphs are vLLM main's", "give --engine-version main"));
-            }
+        if options.version != Version::Main {
+            return Err(usage("encoder and decoder-replay graphs are vLLM main's", "give --engine-version main"));
+        }
+        options.graphs = GraphOptions {
+            encoder: EncoderOptions {
+                cudagraph_mm_encoder: !self.images.is_empty(),
+                encoder_cudagraph_token_budgets: self.encoder_cudagraph_token_budgets.clone(),
+                encoder_cudagraph_max_vision_items_per_batch: self.encoder_cudagraph_max_vision_items_per_batch,
+                encoder_cudagraph_max_frames_per_batch: None,
+            },
+            encoder_model: self.encoder_budget_range.map(|BudgetRange { min, max }| EncoderModel {
+                min_budget: min,
+                max_budget: max,
+                max_frames_per_video: 0,
+            }),
+            decoder_replay: ReplayOptions {
+                decoder_replay_cudagraph_capture_sizes: self.decoder_replay_cudagraph_capture_sizes.clone(),
+                decoder_replay_trim_threshold: self.decoder_replay_trim_threshold,
+                ..ReplayOptions::default()
+            },
+            sliding_window: self.sliding_window,
+            ..std::mem::take(&mut options.graphs)
         };
-        let mut rules = self.encoder_rules()?;
-        if let Some(window) = self.sliding_window {
-            rules.extend(self.replay_rules(window, options, step, dispatch, ceiling)?);
-        }
-        Ok(rules)
+        Ok(())
     }
 
-    /// What these rules rest on that no source states.
-    pub(super) fn warnings(&self) -> Vec<Warning> {
-        let inferred = |message| Warning::general("inferred", message);
-        let mut warnings = Vec::new();
-        if !self.images.is_empty() {
-            warnings.push(inferred("images are packed in their order, as many as the largest budget holds"));
+    /// What these graphs do in the step; empty for a server without them.
+    pub(super) fn rules(&self, plan: &GraphPlan, step: &ExplainedStep, dispatch: &Dispatch) -> Vec<RuleCheck> {
+        let Some(other) = plan.other_graphs() else { return Vec::new() };
+        let mut rules = self.encoder_rules(other.encoder.as_ref());
+        if let Some(replay) = &other.replay {
+            rules.extend(replay_rules(replay, step, dispatch));
         }
-        if self.sliding_window.is_some() {
-            warnings.push(inferred(
-                "beyond sixteen windows there are eight decoder-replay sizes a doubling; a trimmed replay batch keeps the \
-                 last window of each prefill",
-            ));
-        }
-        warnings
+        rules
     }
 
-    fn encoder_rules(&self) -> Result<Vec<RuleCheck>, Failure> {
-        let Some(BudgetRange { min, max }) = self.encoder_budget_range else { return Ok(Vec::new()) };
-        let options = EncoderOptions {
-            cudagraph_mm_encoder: true,
-            encoder_cudagraph_token_budgets: self.encoder_cudagraph_token_budgets.clone(),
-            encoder_cudagraph_max_vision_items_per_batch: self.encoder_cudagraph_max_vision_items_per_batch,
-            encoder_cudagraph_max_frames_per_batch: None,
+    fn encoder_rules(&self, graphs: Option<&EncoderGraphs>) -> Vec<RuleCheck> {
+        if self.images.is_empty() {
+            return Vec::new();
+        }
+        let Some(graphs) = graphs else {
+            let detail = format!("{} images; cudagraph_mm_encoder is off", self.images.len());
+            return vec![check("encoder_budgets", detail, "no graph")];
         };
-        let model = EncoderModel { min_budget: min, max_budget: max, max_frames_per_video: 0 };
-        let graphs = EncoderGraphs::new(&options, model)
-            .map_err(|error| usage(&error.to_string(), "see `sim explain --help`"))?;
         let budgets: Vec<String> = graphs.budgets().iter().map(u32::to_string).collect();
         let detail = format!("budgets {}; at most {} images each", budgets.join(" "), graphs.items_max());
-        let items: Vec<VisionItem> = self.images.iter().map(|&tokens| VisionItem { tokens, frames: 1 }).collect();
+        let items: Vec<VisionItem> = self.images.iter().map(|&tokens| VisionItem::image(tokens)).collect();
         let mut rules = vec![check("encoder_budgets", detail, "captured")];
         rules.extend(graphs.pack(&items).iter().map(encoder_batch));
-        Ok(rules)
+        rules
     }
+}
 
-    fn replay_rules(
-        &self,
-        window: u32,
-        options: &VllmOptions,
-        step: &ExplainedStep,
-        dispatch: &Dispatch,
-        ceiling: u32,
-    ) -> Result<Vec<RuleCheck>, Failure> {
-        let replay = DecoderReplay::new(&DecoderReplayOptions {
-            cudagraph_decoder_replay: true,
-            decoder_replay_cudagraph_capture_sizes: self.decoder_replay_cudagraph_capture_sizes.clone(),
-            decoder_replay_trim_threshold: self.decoder_replay_trim_threshold,
-            sliding_window: window,
-            max_cudagraph_capture_size: ceiling,
-            max_num_seqs: options.scheduler.max_num_seqs,
-            max_num_batched_tokens: options.scheduler.max_num_batched_tokens,
-            breakable_piecewise: options.graphs.use_breakable_cudagraph,
-            lora: options.graphs.max_loras.is_some(),
-            prompt_embeds: false,
-            first_pipeline_rank: true,
-        })
-        .map_err(|error| usage(&error.to_string(), "see `sim explain --help`"))?;
-        let graph = dispatch.descriptor;
-        let trims = replay.trims(graph.mode, graph.tokens);
-        let trimmed: u64 = step.chunks.iter().map(|chunk| u64::from(chunk.tokens.min(window))).sum::<u64>()
-            + (u64::from(step.shape.tokens) - step.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>());
-        let batch = if trims { trimmed as u32 } else { graph.tokens };
-        let detail = format!("{} {} tokens, window {window}: the replay batch has {batch}", graph.mode, graph.tokens);
-        let mut rules = vec![check("replay_trim", detail, if trims { "trimmed" } else { "not trimmed" })];
-        if graph.mode == RuntimeMode::Full {
-            rules.push(check("replay_size", "the full graph holds the replay layers".to_owned(), "taken"));
-        } else if let Some(reason) = replay.off() {
-            rules.push(check("replay_size", reason_in_words(reason).to_owned(), "no graph"));
-        } else {
-            let (detail, outcome) = match replay.dispatch(batch) {
-                Some(size) => (format!("{batch} tokens pad to size {size}"), "taken"),
-                None => {
-                    (format!("{batch} tokens; the largest size is {}", replay.sizes().last().unwrap_or(&0)), "no graph")
-                }
-            };
-            rules.push(check("replay_size", detail, outcome));
+fn replay_rules(replay: &DecoderReplay, step: &ExplainedStep, dispatch: &Dispatch) -> Vec<RuleCheck> {
+    let (graph, window) = (dispatch.descriptor, replay.sliding_window());
+    let trims = replay.trims(graph.mode, graph.tokens);
+    let trimmed: u64 = step.chunks.iter().map(|chunk| u64::from(chunk.tokens.min(window))).sum::<u64>()
+        + (u64::from(step.shape.tokens) - step.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>());
+    let batch = if trims { trimmed as u32 } else { graph.tokens };
+    let detail = format!("{} {} tokens, window {window}: the replay batch has {batch}", graph.mode, graph.tokens);
+    let (size, outcome) = match (replay.run(graph.mode, batch), replay.off()) {
+        (ReplayRun::InFullGraph, _) => ("the full graph holds the replay layers".to_owned(), "taken"),
+        (ReplayRun::Graph(size), _) => (format!("{batch} tokens pad to size {size}"), "taken"),
+        (ReplayRun::NoGraph, Some(reason)) => (reason.to_string(), "no graph"),
+        (ReplayRun::NoGraph, None) => {
+            (format!("{batch} tokens; the largest size is {}", replay.sizes().last().unwrap_or(&0)), "no graph")
         }
-        Ok(rules)
-    }
+    };
+    vec![
+        check("replay_trim", detail, if trims { "trimmed" } else { "not trimmed" }),
+        check("replay_size", size, outcome),
+    ]
 }
 
 fn encoder_batch(batch: &EncoderBatch) -> RuleCheck {
@@ -196,16 +169,6 @@ fn encoder_batch(batch: &EncoderBatch) -> RuleCheck {
             check("encoder_batch", detail, "taken")
         }
         None => check("encoder_batch", format!("{images} tokens: no budget holds them"), "no graph"),
-    }
-}
-
-fn reason_in_words(reason: ReplayOff) -> &'static str {
-    match reason {
-        ReplayOff::Option => "cudagraph_decoder_replay is off",
-        ReplayOff::NotBreakable => "replay graphs need breakable PIECEWISE graphs (--use-breakable-cudagraph)",
-        ReplayOff::Lora => "replay graphs are off under LoRA",
-        ReplayOff::PromptEmbeds => "replay graphs are off with prompt embeddings",
-        ReplayOff::PipelineRank => "replay graphs are off on later pipeline ranks",
     }
 }
 
@@ -225,6 +188,7 @@ mod tests {
     fn every_flag_is_listed() {
         let command = OtherGraphs::augment_args(clap::Command::new("any"));
         let ids: Vec<&str> = command.get_arguments().map(|flag| flag.get_id().as_str()).collect();
-        assert_eq!(ids, OtherGraphs::IDS);
+        assert_eq!(ids[0], "images");
+        assert_eq!(ids[1..], OtherGraphs::SERVER_IDS);
     }
 }

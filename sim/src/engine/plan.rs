@@ -5,6 +5,7 @@ use super::options::EngineOptions;
 use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
 use super::step::StepPlan;
 use super::vllm::compile_ranges::CompileRanges;
+use super::vllm::other_graphs::OtherGraphs;
 use super::{sglang, vllm};
 
 /// The graphs of one server with one set of flags, and its choice among them.
@@ -185,6 +186,15 @@ impl GraphPlan {
     pub fn compiled(&self) -> Option<&CompileRanges> {
         match self {
             Self::Vllm(plan) => Some(plan.compiled()),
+            Self::Sglang(_) => None,
+        }
+    }
+
+    /// Graphs of the encoder and of the replay layers; `None` for an engine without such.
+    #[must_use]
+    pub fn other_graphs(&self) -> Option<&OtherGraphs> {
+        match self {
+            Self::Vllm(plan) => Some(plan.other_graphs()),
             Self::Sglang(_) => None,
         }
     }

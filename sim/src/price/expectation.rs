@@ -3,6 +3,7 @@
 use kernels::units::{Requests, Rows};
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::other_graphs::{EncoderSum, ReplaySum};
 use crate::cost::{Execution, StepCost, StepWork};
 use crate::engine::shape::{Dispatch, RuntimeMode, StepShape};
 use crate::server::Setup;
@@ -37,6 +38,10 @@ pub struct Expectation {
     pub padding_over_rung: f64,
     /// Per captured mode and size, those that never fire included.
     pub rungs: BTreeMap<(RuntimeMode, u32), RungSum>,
+    /// Images and the encoder's graphs; `None` if no step holds an image.
+    pub encoder: Option<EncoderSum>,
+    /// The replay layers; `None` for a model without such layers.
+    pub replay: Option<ReplaySum>,
 }
 
 /// Sums over the steps of one rung.
@@ -61,6 +66,10 @@ pub fn expect(histogram: &StepHistogram, setup: &Setup) -> Expectation {
     for key in setup.graphs.capture_order() {
         sums.rungs.entry((key.mode, key.tokens)).or_default();
     }
+    let other = setup.graphs.other_graphs();
+    let has_images = histogram.rows.iter().any(|row| !row.images.is_empty());
+    sums.encoder = has_images.then(|| EncoderSum::new(other.and_then(|other| other.encoder.as_ref())));
+    sums.replay = other.and_then(|other| other.replay.as_ref()).map(ReplaySum::new);
     for row in &histogram.rows {
         sums.add(row, setup);
     }
@@ -78,6 +87,14 @@ impl Expectation {
         let dispatched = cost.price(&work, &dispatch);
         let without_graph = cost.price_eager(&work);
         let count = u128::from(row.count);
+
+        let other = setup.graphs.other_graphs();
+        if let Some(sum) = &mut self.encoder {
+            sum.add(row, other.and_then(|other| other.encoder.as_ref()));
+        }
+        if let (Some(sum), Some(replay)) = (&mut self.replay, other.and_then(|other| other.replay.as_ref())) {
+            sum.add(row, &dispatch.descriptor, replay, setup.options.decode_tokens());
+        }
 
         let (dispatched_ns, without_ns) = (period_ns(&dispatched), period_ns(&without_graph));
         self.steps += count;
@@ -129,22 +146,24 @@ impl Expectation {
 /// A row as the cost formulas see it, without context. In a decode step everybody samples, and has as many drafts as its
 /// query says.
 fn work(row: &StepRow, setup: &Setup) -> StepWork {
-    let decodes = row.is_uniform() && row.query_len <= setup.options.decode_tokens();
+    let decodes = row.is_uniform() && row.images.is_empty() && row.query_len <= setup.options.decode_tokens();
     let (drafts, sampled) = if decodes { (row.tokens - row.requests, row.requests) } else { (0, 0) };
     StepWork { tokens: row.tokens, requests: row.requests, drafts, sampled, ..StepWork::default() }
 }
 
-/// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill.
+/// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill, and so does
+/// one with images.
 fn shape(row: &StepRow, setup: &Setup) -> StepShape {
     let uniform = row.is_uniform();
+    let prefilling = !uniform || !row.images.is_empty();
     let decode_query = setup.options.decode_tokens();
     StepShape {
         requests: row.requests,
         tokens: row.tokens,
         max_query: row.query_len,
         uniform_v1: uniform && row.query_len == decode_query,
-        uniform_v2: uniform.then_some(row.query_len),
-        prefilling: !uniform,
+        uniform_v2: (!prefilling).then_some(row.query_len),
+        prefilling,
         active_loras: 0,
         encoder_inputs: false,
     }

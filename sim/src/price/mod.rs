@@ -6,6 +6,8 @@
 
 mod break_even;
 mod expectation;
+mod other_graphs;
 
 pub use break_even::break_even_padded_rows;
 pub use expectation::{Expectation, RungSum, expect};
+pub use other_graphs::{BatchSum, EncoderSum, ReplaySum};

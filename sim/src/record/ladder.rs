@@ -14,6 +14,7 @@ use crate::engine::shape::RuntimeMode;
 pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Option<&Profile>) -> LadderCandidate {
     let captured = plan.capture_order();
     let compiled = plan.compiled();
+    let other = plan.other_graphs();
     let count = |mode| captured.iter().filter(|key| key.mode == mode).count() as u64;
     LadderCandidate {
         name: name.to_owned(),
@@ -29,6 +30,12 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
         descriptors: captured.iter().filter_map(descriptor).collect::<Vec<DescriptorRecord>>(),
         compile_ranges: compiled.iter().flat_map(|all| all.ranges()).map(|range| [range.first, range.last]).collect(),
         compile_sizes: compiled.iter().flat_map(|all| all.sizes()).collect(),
+        encoder_budgets: other
+            .and_then(|other| other.encoder.as_ref())
+            .map_or(Vec::new(), |own| own.budgets().to_vec()),
+        decoder_replay_sizes: other
+            .and_then(|other| other.replay.as_ref())
+            .map_or(Vec::new(), |own| own.sizes().to_vec()),
         counts: LadderCounts {
             sizes: plan.capture_sizes().len() as u64,
             descriptors: captured.len() as u64,

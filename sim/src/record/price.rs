@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use calibrate::profile::Profile;
-use reports::{PriceCandidate, PriceRung, Saving, StepTimes};
+use reports::{
+    BudgetCounts, EncoderCounts, PriceCandidate, PriceRung, ReplayCounts, ReplaySizeCounts, Saving, StepTimes,
+};
 
 use super::step::mode;
 use crate::cost::Execution;
 use crate::engine::shape::RuntimeMode;
-use crate::price::{Expectation, RungSum, break_even_padded_rows};
+use crate::price::{BatchSum, EncoderSum, Expectation, ReplaySum, RungSum, break_even_padded_rows};
 use crate::server::Setup;
 
 /// The expectations of one candidate.
@@ -59,6 +61,8 @@ pub fn price(name: &str, setup: &Setup, profile: &Profile, sums: &Expectation) -
         losing_batches: ranges(&sums.losing_batches),
         outside_range_share: sums.outside_steps as f64 / steps,
         rungs: sums.rungs.iter().map(|(&(mode, size), rung)| price_rung(mode, size, rung, steps)).collect(),
+        encoder: sums.encoder.as_ref().map(encoder_counts),
+        decoder_replay: sums.replay.as_ref().map(replay_counts),
     }
 }
 
@@ -74,6 +78,54 @@ fn price_rung(rung_mode: RuntimeMode, size: u32, rung: &RungSum, steps: f64) -> 
         real_rows: rung.real_rows as f64 / steps,
         mean_saving_ms: inside(rung.saved_ns as f64 / 1e6),
     }
+}
+
+fn encoder_counts(sums: &EncoderSum) -> EncoderCounts {
+    let all = BatchSum::of_all(&sums.budgets);
+    let budget = |(&budget, sum): (&u32, &BatchSum)| BudgetCounts {
+        budget,
+        batches: counted(sum.batches),
+        images: counted(sum.images),
+        real_tokens: counted(sum.real_tokens),
+        padded_tokens: counted(sum.padded_tokens),
+    };
+    EncoderCounts {
+        images: counted(sums.images),
+        images_without_graph: counted(sums.images_without_graph),
+        batches: counted(all.batches),
+        real_tokens: counted(all.real_tokens),
+        padded_tokens: counted(all.padded_tokens),
+        waste_share: all.waste_share(),
+        budgets: sums.budgets.iter().map(budget).collect(),
+    }
+}
+
+fn replay_counts(sums: &ReplaySum) -> ReplayCounts {
+    let all = BatchSum::of_all(&sums.sizes);
+    let size = |(&size, sum): (&u32, &BatchSum)| ReplaySizeCounts {
+        size,
+        batches: counted(sum.batches),
+        real_tokens: counted(sum.real_tokens),
+        padded_tokens: counted(sum.padded_tokens),
+    };
+    ReplayCounts {
+        off: sums.off.map(|reason| reason.code().into()),
+        full_graph_steps: counted(sums.full_graph_steps),
+        batches: counted(all.batches),
+        batches_without_graph: counted(sums.batches_without_graph),
+        unsettled_steps: counted(sums.unsettled_steps),
+        trimmed_steps: counted(sums.trimmed_steps),
+        trimmed_tokens: counted(sums.trimmed_tokens),
+        real_tokens: counted(all.real_tokens),
+        padded_tokens: counted(all.padded_tokens),
+        waste_share: all.waste_share(),
+        sizes: sums.sizes.iter().map(size).collect(),
+    }
+}
+
+/// A count as reports hold it; absurd ones stop at the largest.
+fn counted(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Ascending numbers as inclusive ranges.

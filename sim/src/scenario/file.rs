@@ -107,6 +107,9 @@ pub(super) struct ModelFile {
     pub(super) task: Option<Spanned<TaskFile>>,
     pub(super) is_encoder_decoder: Option<Spanned<bool>>,
     pub(super) max_position_embeddings: Option<Whole>,
+    /// `[smallest, largest]`, in tokens.
+    pub(super) encoder_budget_range: Option<Spanned<[Whole; 2]>>,
+    pub(super) sliding_window: Option<Whole>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -189,6 +192,13 @@ forms_with_graph_options! {
         decode_cudagraph_capture_request_sizes: Spanned<Vec<Whole>>,
         max_decode_cudagraph_capture_requests: Whole,
         max_decode_cudagraph_capture_tokens: Whole,
+        cudagraph_mm_encoder: Spanned<bool>,
+        encoder_cudagraph_token_budgets: Spanned<Vec<Whole>>,
+        encoder_cudagraph_max_vision_items_per_batch: Whole,
+        encoder_cudagraph_max_frames_per_batch: Whole,
+        cudagraph_decoder_replay: Spanned<bool>,
+        decoder_replay_cudagraph_capture_sizes: Spanned<Vec<Whole>>,
+        decoder_replay_trim_threshold: Whole,
         compile_sizes: Vec<Spanned<Value>>,
         compile_ranges_endpoints: Vec<Whole>,
         compilation_mode: CompilationMode,
@@ -541,6 +551,8 @@ pub(super) struct StepFile {
     /// The longest query; that of a uniform step by default.
     pub(super) query_len: Option<Whole>,
     pub(super) count: Whole,
+    /// Encoder tokens of each image; none by default.
+    pub(super) images: Option<Spanned<Vec<Whole>>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -4,7 +4,7 @@ use toml::{Spanned, Value};
 
 use super::check::Check;
 use super::file::{CandidateFile, GraphsFile, Whole};
-use super::{ScenarioError, Span};
+use super::{ScenarioError, Span, other_graphs};
 use crate::engine::vllm::options::{
     CompileSize, GraphOptions, OptimizationLevel, SplittingOps, Version, VllmOptions, WhatIf,
 };
@@ -26,6 +26,7 @@ pub(super) fn overlay(
         graphs.max_cudagraph_capture_size = Some(check.whole32(size, 1, STEP_TOKENS_MAX)?);
     }
     separate(check, &mut graphs, file, version)?;
+    other_graphs::overlay(check, &mut graphs, file, version)?;
     if let Some(sizes) = &file.compile_sizes {
         graphs.compile_sizes = sizes.iter().map(|size| compile_size(check, size)).collect::<Result<_, _>>()?;
     }
@@ -135,7 +136,7 @@ pub(super) fn candidate(
 
 /// A ladder as written. What the engine would do to it in silence (sort it, drop repeats) is said as a warning; of sizes
 /// above the token budget the graphs made from it warn.
-fn ladder(
+pub(super) fn ladder(
     check: &mut Check<'_>,
     sizes: &Spanned<Vec<Whole>>,
     least: usize,

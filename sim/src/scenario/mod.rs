@@ -14,6 +14,7 @@ mod file;
 mod form;
 mod graphs;
 mod objectives;
+mod other_graphs;
 mod server;
 mod sglang;
 mod size;
@@ -35,6 +36,7 @@ use form::{Context, Engine, EngineForm, SglangForm, VllmForm};
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::attention::ComputeCapability;
 use crate::engine::vllm::device_defaults::Device;
+use crate::engine::vllm::encoder::EncoderModel;
 use crate::engine::vllm::options::ModelKind;
 use crate::time::SimDuration;
 use crate::traffic::{Traffic, TrafficKind};
@@ -90,6 +92,10 @@ pub struct Model {
     pub kind: ModelKind,
     /// The longest sequence it was made for, in tokens: the default of `max_model_len` and its upper bound.
     pub max_position_embeddings: Option<u32>,
+    /// What it says about its encoder's graphs.
+    pub encoder: Option<EncoderModel>,
+    /// The sliding window of a YOCO model, in tokens.
+    pub sliding_window: Option<u32>,
     /// Where its kind is written, else its name.
     pub span: Span,
 }
@@ -302,6 +308,7 @@ impl Scenario {
         let (options, unsimulated) = E::server(&mut check, form.server.into_inner(), &server_span, &context)?;
         let server = E::wrap(options.clone());
         let traffic = demand::traffic(&mut check, form.traffic.get_ref(), &form.traffic.span(), &server, base_dir)?;
+        other_graphs::refuse_images_before_main(&check, form.traffic.get_ref(), &server)?;
         demand::ends::warn_about_cut_outputs(&mut check, form.traffic.get_ref(), &traffic.kind);
         let candidates = form::candidates::<E>(&mut check, form.candidate, &options, &server_span)?;
         Ok(Self {

@@ -3,10 +3,11 @@
 use toml::{Spanned, Value};
 
 use super::check::Check;
-use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, TaskFile, WarmUpFile};
+use super::file::{BudgetFile, ExpectationFile, MachineFile, ModelFile, SloFile, TaskFile, WarmUpFile, Whole};
 use super::{Budget, Candidate, Expectation, ExpectedValue, Machine, Model, ScenarioError, Slo, WarmUp};
+use crate::engine::vllm::encoder::EncoderModel;
 use crate::engine::vllm::options::ModelKind;
-use crate::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX};
+use crate::limits::{REQUEST_TOKENS_MAX, REQUESTS_MAX, STEP_TOKENS_MAX};
 use crate::traffic::Traffic;
 
 /// How far a figure may be from its expectation where the scenario does not say.
@@ -28,9 +29,22 @@ pub(super) fn model(check: &Check<'_>, file: &ModelFile) -> Result<Model, Scenar
         name: check.title(&file.name)?,
         architecture: file.architecture.as_ref().map(|name| check.title(name)).transpose()?,
         kind,
+        encoder: file.encoder_budget_range.as_ref().map(|range| budget_range(check, range)).transpose()?,
+        sliding_window: check.optional32(file.sliding_window.as_ref(), 1, STEP_TOKENS_MAX)?,
         span,
         max_position_embeddings: check.optional32(file.max_position_embeddings.as_ref(), 1, REQUEST_TOKENS_MAX)?,
     })
+}
+
+/// A step brings images only: no frames of videos are known.
+fn budget_range(check: &Check<'_>, range: &Spanned<[Whole; 2]>) -> Result<EncoderModel, ScenarioError> {
+    let [min, max] = range.get_ref();
+    let (min_budget, max_budget) = (check.whole32(min, 1, STEP_TOKENS_MAX)?, check.whole32(max, 1, STEP_TOKENS_MAX)?);
+    if min_budget > max_budget {
+        let problem = format!("the smallest budget ({min_budget}) is above the largest ({max_budget})");
+        return Err(check.reject(&range.span(), problem, "write [smallest, largest], in tokens"));
+    }
+    Ok(EncoderModel { min_budget, max_budget, max_frames_per_video: 0 })
 }
 
 pub(super) fn machine(check: &Check<'_>, file: Option<&MachineFile>) -> Result<Machine, ScenarioError> {

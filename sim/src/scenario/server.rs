@@ -253,6 +253,8 @@ fn machine_graphs(
         model_kind,
         kv_connector_needs_piecewise: kv_connector_needs_piecewise(check, file)?,
         use_breakable_cudagraph: architecture.is_some_and(breakable::is_default_for),
+        encoder_model: context.model.and_then(|model| model.encoder),
+        sliding_window: context.model.and_then(|model| model.sliding_window),
         extra_graph_breaks: check.optional32(file.extra_graph_breaks.as_ref(), 0, GRAPH_BREAKS_MAX)?.unwrap_or(0),
         mamba_cache_blocks: check.optional32(file.mamba_cache_blocks.as_ref(), 1, BLOCKS_MAX)?,
         piecewise_capture_available: file.piecewise_capture_available.unwrap_or(default.piecewise_capture_available),

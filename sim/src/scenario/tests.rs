@@ -6,6 +6,8 @@ use std::path::Path;
 
 use super::*;
 use crate::engine::options::EngineOptions;
+use crate::engine::vllm::decoder_replay::ReplayOptions;
+use crate::engine::vllm::encoder::{EncoderModel, EncoderOptions};
 use crate::engine::vllm::options::{
     AttentionSupport, CaptureOrder, CompileCache, CudagraphMode, Drafter, GraphPool, Runner, SchedulingPolicy,
     SpeculativeMethod, Version, VllmOptions, WhatIf,
@@ -266,11 +268,56 @@ fn steps_are_priced_and_not_simulated() {
                 [[traffic.steps]]\ntokens = 520\nrequests = 9\nquery_len = 512\ncount = 1\n";
     let scenario = parse(text).expect("accepted");
     let TrafficKind::Steps(histogram) = &scenario.traffic.kind else { panic!("steps") };
-    assert_eq!(histogram.rows[0], StepRow { tokens: 9, requests: 9, query_len: 1, count: 3 });
+    assert_eq!(histogram.rows[0], StepRow { tokens: 9, requests: 9, query_len: 1, count: 3, images: vec![] });
     assert_eq!(histogram.rows[1].query_len, 512);
     insta::assert_snapshot!(scenario.warnings.join("\n"), @"test.toml:9: traffic.steps: a step of 520 tokens and 9 requests is beyond max_num_batched_tokens (512) or max_num_seqs (64): this server never runs it");
     let fault = scenario.simulable().expect_err("no requests").to_string();
     assert_eq!(fault, "traffic: a histogram of step shapes has no requests to simulate");
+}
+
+#[test]
+fn encoder_and_replay_graphs_of_main() {
+    let text = |version: &str, images: &str| {
+        format!(
+            "schema = 1\nname = \"test\"\n[model]\nname = \"llama-3-8b\"\nencoder_budget_range = [64, 2048]\n\
+             sliding_window = 128\n[server.vllm]\n{version}max_num_seqs = 64\nmax_num_batched_tokens = 4096\n\
+             [profile]\nbuiltin = \"textbook\"\n[traffic]\n\
+             steps = [{{ tokens = 900, requests = 1, count = 3{images} }}, {{ tokens = 900, requests = 1, count = 1 }}]\n"
+        )
+    };
+    let main = "version = \"main\"\ncudagraph_mm_encoder = true\nencoder_cudagraph_max_frames_per_batch = 8\n\
+                decoder_replay_trim_threshold = 900\n";
+    let candidates = "[[candidate]]\nname = \"own\"\nencoder_cudagraph_token_budgets = [512, 1024]\n\
+                      encoder_cudagraph_max_vision_items_per_batch = 4\ncudagraph_decoder_replay = false\n\
+                      decoder_replay_cudagraph_capture_sizes = [256]\n";
+    let made = parse(&(text(main, ", images = [500, 1200]") + candidates)).expect("accepted");
+    let TrafficKind::Steps(histogram) = &made.traffic.kind else { panic!("steps") };
+    assert_eq!((&histogram.rows[0].images[..], &histogram.rows[1].images[..]), (&[500, 1200][..], &[][..]));
+    let graphs = &vllm(&made.candidates[0].options).graphs;
+    let encoder = EncoderOptions {
+        cudagraph_mm_encoder: true,
+        encoder_cudagraph_token_budgets: vec![512, 1024],
+        encoder_cudagraph_max_vision_items_per_batch: 4,
+        encoder_cudagraph_max_frames_per_batch: Some(8),
+    };
+    let replay = ReplayOptions {
+        cudagraph_decoder_replay: false,
+        decoder_replay_cudagraph_capture_sizes: vec![256],
+        decoder_replay_trim_threshold: 900,
+    };
+    assert_eq!((&graphs.encoder, &graphs.decoder_replay), (&encoder, &replay));
+    let model = EncoderModel { min_budget: 64, max_budget: 2048, max_frames_per_video: 0 };
+    assert_eq!((graphs.encoder_model, graphs.sliding_window), (Some(model), Some(128)));
+
+    // What the model says stays a fact of the model; what asks for such graphs is refused before main.
+    let fault = |text: String| parse(&text).expect_err("refused").to_string();
+    let twice = "this shape has a row already";
+    assert!(fault(text("version = \"0.33.0\"\n", "")).contains(twice), "without images the rows are one shape");
+    let since = "known since vLLM main, not of vLLM 0.33.0";
+    assert!(fault(text("", ", images = [500]")).contains(since));
+    for key in ["cudagraph_decoder_replay = true", "encoder_cudagraph_max_frames_per_batch = 8"] {
+        assert!(fault(text(&format!("{key}\n"), "")).contains(since), "{key}");
+    }
 }
 
 #[test]

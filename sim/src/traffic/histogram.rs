@@ -16,7 +16,7 @@ pub struct StepHistogram {
 }
 
 /// One shape and its count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepRow {
     /// Scheduled tokens of the step.
     pub tokens: u32,
@@ -26,6 +26,8 @@ pub struct StepRow {
     pub query_len: u32,
     /// How many such steps.
     pub count: u64,
+    /// Images that the encoder runs in the step, in encoder tokens each, in order.
+    pub images: Vec<u32>,
 }
 
 impl StepRow {
@@ -66,7 +68,19 @@ impl StepRow {
                 return Err(("query_len", problem));
             }
         };
-        Ok(Self { tokens: tokens as u32, requests: requests as u32, query_len: query_len as u32, count })
+        Ok(Self {
+            tokens: tokens as u32,
+            requests: requests as u32,
+            query_len: query_len as u32,
+            count,
+            images: Vec::new(),
+        })
+    }
+
+    /// The row with the images of its steps.
+    #[must_use]
+    pub fn with_images(self, images: Vec<u32>) -> Self {
+        Self { images, ..self }
     }
 }
 
@@ -74,13 +88,13 @@ impl StepHistogram {
     /// Gathers rows.
     ///
     /// # Errors
-    /// The index of a row whose shape was given before, or `None` if there are no rows at all.
+    /// The index of a row whose shape was given before with the same images, or `None` if there are no rows at all.
     pub fn new(rows: Vec<StepRow>) -> Result<Self, Option<usize>> {
         if rows.is_empty() {
             return Err(None);
         }
         let mut seen = HashSet::with_capacity(rows.len());
-        match rows.iter().position(|row| !seen.insert((row.tokens, row.requests, row.query_len))) {
+        match rows.iter().position(|row| !seen.insert((row.tokens, row.requests, row.query_len, &row.images))) {
             Some(repeated) => Err(Some(repeated)),
             None => Ok(Self { rows }),
         }
@@ -154,8 +168,8 @@ mod tests {
         assert_eq!(
             histogram.rows,
             [
-                StepRow { tokens: 8, requests: 8, query_len: 1, count: 3 },
-                StepRow { tokens: 12, requests: 4, query_len: 3, count: 2 },
+                StepRow { tokens: 8, requests: 8, query_len: 1, count: 3, images: vec![] },
+                StepRow { tokens: 12, requests: 4, query_len: 3, count: 2, images: vec![] },
             ]
         );
     }

@@ -4,6 +4,8 @@
 //! sliding_window)`, "coarser past 16 * sliding_window", and a trim threshold that must exceed the replay window. How
 //! coarse is inferred: eight sizes a doubling, as there are from eight windows to sixteen.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::engine::shape::RuntimeMode;
@@ -11,16 +13,31 @@ use crate::engine::shape::RuntimeMode;
 /// Sizes a doubling beyond the windows of which each multiple is captured, which are twice as many.
 const SIZES_PER_DOUBLING: u64 = 8;
 
-/// What decides the graphs of the replay layers.
+/// Options of replay graphs, as the user gave them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "one field per engine flag and state")]
-pub struct DecoderReplayOptions {
+pub struct ReplayOptions {
     /// Graphs and trimming are wanted: on by default.
     pub cudagraph_decoder_replay: bool,
     /// Sizes, in tokens; empty for the engine's own.
     pub decoder_replay_cudagraph_capture_sizes: Vec<u32>,
     /// Fewest padded tokens of a PIECEWISE step that trims, in tokens: 768 by default.
     pub decoder_replay_trim_threshold: u32,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> Self {
+        Self {
+            cudagraph_decoder_replay: true,
+            decoder_replay_cudagraph_capture_sizes: Vec::new(),
+            decoder_replay_trim_threshold: 768,
+        }
+    }
+}
+
+/// What else decides the graphs of the replay layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per state of the server")]
+pub struct ReplayServer {
     /// The model's sliding window, in tokens.
     pub sliding_window: u32,
     /// The widest captured graph, in tokens.
@@ -79,6 +96,43 @@ pub enum ReplayError {
     },
 }
 
+impl ReplayOff {
+    /// The option or state, as a stable word.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Option => "option",
+            Self::NotBreakable => "not_breakable",
+            Self::Lora => "lora",
+            Self::PromptEmbeds => "prompt_embeds",
+            Self::PipelineRank => "pipeline_rank",
+        }
+    }
+}
+
+impl fmt::Display for ReplayOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Option => "cudagraph_decoder_replay is off",
+            Self::NotBreakable => "replay graphs need breakable PIECEWISE graphs (use_breakable_cudagraph)",
+            Self::Lora => "replay graphs are off under LoRA",
+            Self::PromptEmbeds => "replay graphs are off with prompt embeddings",
+            Self::PipelineRank => "replay graphs are off on later pipeline ranks",
+        })
+    }
+}
+
+/// How the replay layers of one step run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayRun {
+    /// Inside the step's FULL graph.
+    InFullGraph,
+    /// In a graph of this size, in tokens.
+    Graph(u32),
+    /// Without a graph of their own.
+    NoGraph,
+}
+
 /// Sizes and threshold in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecoderReplay {
@@ -93,8 +147,8 @@ impl DecoderReplay {
     ///
     /// # Errors
     /// [`ReplayError`].
-    pub fn new(options: &DecoderReplayOptions) -> Result<Self, ReplayError> {
-        let (threshold, window) = (options.decoder_replay_trim_threshold, options.sliding_window);
+    pub fn new(options: &ReplayOptions, server: &ReplayServer) -> Result<Self, ReplayError> {
+        let (threshold, window) = (options.decoder_replay_trim_threshold, server.sliding_window);
         if options.decoder_replay_cudagraph_capture_sizes.contains(&0) {
             return Err(ReplayError::ZeroSize);
         }
@@ -104,12 +158,12 @@ impl DecoderReplay {
         if threshold <= window {
             return Err(ReplayError::ThresholdInWindow { threshold, window });
         }
-        let off = off(options);
+        let off = off(options, server);
         let mut sizes = match options.decoder_replay_cudagraph_capture_sizes.as_slice() {
-            [] => own_sizes(options),
+            [] => own_sizes(server),
             listed => listed.to_vec(),
         };
-        sizes.retain(|&size| size <= options.max_num_batched_tokens && off.is_none());
+        sizes.retain(|&size| size <= server.max_num_batched_tokens && off.is_none());
         sizes.sort_unstable();
         sizes.dedup();
         Ok(Self { sizes, trim_threshold: threshold, sliding_window: window, off })
@@ -125,6 +179,23 @@ impl DecoderReplay {
     #[must_use]
     pub fn off(&self) -> Option<ReplayOff> {
         self.off
+    }
+
+    /// The model's sliding window, in tokens.
+    #[must_use]
+    pub fn sliding_window(&self) -> u32 {
+        self.sliding_window
+    }
+
+    /// How the replay layers of a step in `mode` run, for a replay batch of `tokens`.
+    #[must_use]
+    pub fn run(&self, mode: RuntimeMode, tokens: u32) -> ReplayRun {
+        match mode {
+            RuntimeMode::Full => ReplayRun::InFullGraph,
+            RuntimeMode::Piecewise | RuntimeMode::None => {
+                self.dispatch(tokens).map_or(ReplayRun::NoGraph, ReplayRun::Graph)
+            }
+        }
     }
 
     /// The graph for a replay batch, in tokens; `None` above the largest: it runs without one.
@@ -145,22 +216,22 @@ impl DecoderReplay {
     }
 }
 
-fn off(options: &DecoderReplayOptions) -> Option<ReplayOff> {
+fn off(options: &ReplayOptions, server: &ReplayServer) -> Option<ReplayOff> {
     let reasons = [
         (!options.cudagraph_decoder_replay, ReplayOff::Option),
-        (!options.breakable_piecewise, ReplayOff::NotBreakable),
-        (options.lora, ReplayOff::Lora),
-        (options.prompt_embeds, ReplayOff::PromptEmbeds),
-        (!options.first_pipeline_rank, ReplayOff::PipelineRank),
+        (!server.breakable_piecewise, ReplayOff::NotBreakable),
+        (server.lora, ReplayOff::Lora),
+        (server.prompt_embeds, ReplayOff::PromptEmbeds),
+        (!server.first_pipeline_rank, ReplayOff::PipelineRank),
     ];
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
 }
 
 /// Multiples of the window: each of them up to sixteen windows, then eight a doubling.
-fn own_sizes(options: &DecoderReplayOptions) -> Vec<u32> {
-    let window = u64::from(options.sliding_window);
-    let full_batch = u64::from(options.max_num_seqs) * window;
-    let limit = full_batch.min(u64::from(options.max_cudagraph_capture_size));
+fn own_sizes(server: &ReplayServer) -> Vec<u32> {
+    let window = u64::from(server.sliding_window);
+    let full_batch = u64::from(server.max_num_seqs) * window;
+    let limit = full_batch.min(u64::from(server.max_cudagraph_capture_size));
     let mut sizes = Vec::new();
     let mut windows = 1_u64;
     while windows * window <= limit {
@@ -177,11 +248,8 @@ mod tests {
 
     use super::*;
 
-    fn options() -> DecoderReplayOptions {
-        DecoderReplayOptions {
-            cudagraph_decoder_replay: true,
-            decoder_replay_cudagraph_capture_sizes: Vec::new(),
-            decoder_replay_trim_threshold: 768,
+    fn server() -> ReplayServer {
+        ReplayServer {
             sliding_window: 128,
             max_cudagraph_capture_size: 8192,
             max_num_seqs: 64,
@@ -193,33 +261,38 @@ mod tests {
         }
     }
 
-    fn windows(options: &DecoderReplayOptions) -> Vec<u32> {
-        let made = DecoderReplay::new(options).expect("the options are valid");
-        made.sizes().iter().map(|size| size / options.sliding_window).collect()
+    fn windows(server: &ReplayServer) -> Vec<u32> {
+        let made = DecoderReplay::new(&ReplayOptions::default(), server).expect("the options are valid");
+        made.sizes().iter().map(|size| size / server.sliding_window).collect()
     }
 
     #[test]
     fn sizes_are_multiples_of_the_window() {
         let fine: Vec<u32> = (1..=16).collect();
         let coarse = [18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60, 64];
-        assert_eq!(windows(&options()), [&fine[..], &coarse[..]].concat());
-        assert_eq!(windows(&DecoderReplayOptions { max_num_seqs: 5, ..options() }), [1, 2, 3, 4, 5]);
-        assert_eq!(windows(&DecoderReplayOptions { max_cudagraph_capture_size: 512, ..options() }), [1, 2, 3, 4]);
-        assert_eq!(windows(&DecoderReplayOptions { max_num_batched_tokens: 300, ..options() }), [1, 2]);
+        assert_eq!(windows(&server()), [&fine[..], &coarse[..]].concat());
+        assert_eq!(windows(&ReplayServer { max_num_seqs: 5, ..server() }), [1, 2, 3, 4, 5]);
+        assert_eq!(windows(&ReplayServer { max_cudagraph_capture_size: 512, ..server() }), [1, 2, 3, 4]);
+        assert_eq!(windows(&ReplayServer { max_num_batched_tokens: 300, ..server() }), [1, 2]);
     }
 
     #[test]
     fn larger_batches_run_without_a_graph() {
-        let listed =
-            DecoderReplayOptions { decoder_replay_cudagraph_capture_sizes: vec![512, 256, 256, 9000], ..options() };
-        let made = DecoderReplay::new(&listed).expect("valid");
+        let listed = ReplayOptions {
+            decoder_replay_cudagraph_capture_sizes: vec![512, 256, 256, 9000],
+            ..ReplayOptions::default()
+        };
+        let made = DecoderReplay::new(&listed, &server()).expect("valid");
         assert_eq!(made.sizes(), [256, 512]);
         assert_eq!([256, 257, 513].map(|tokens| made.dispatch(tokens)), [Some(256), Some(512), None]);
+        assert_eq!(made.run(RuntimeMode::Piecewise, 257), ReplayRun::Graph(512));
+        assert_eq!(made.run(RuntimeMode::None, 513), ReplayRun::NoGraph);
+        assert_eq!(made.run(RuntimeMode::Full, 257), ReplayRun::InFullGraph);
     }
 
     #[test]
     fn piecewise_steps_trim_from_the_threshold_on() {
-        let made = DecoderReplay::new(&options()).expect("valid");
+        let made = DecoderReplay::new(&ReplayOptions::default(), &server()).expect("valid");
         let trims = |mode, tokens: [u32; 3]| tokens.map(|tokens| made.trims(mode, tokens));
         assert_eq!(trims(RuntimeMode::Piecewise, [767, 768, 4096]), [false, true, true]);
         assert_eq!(trims(RuntimeMode::None, [128, 129, 4096]), [false, true, true]);
@@ -228,31 +301,34 @@ mod tests {
 
     #[test]
     fn servers_without_replay_graphs_say_why() {
-        let off = |options: DecoderReplayOptions| {
-            let made = DecoderReplay::new(&options).expect("valid");
+        let off = |options: ReplayOptions, server: ReplayServer| {
+            let made = DecoderReplay::new(&options, &server).expect("valid");
             assert!(made.sizes().is_empty());
             assert!(!made.trims(RuntimeMode::Piecewise, 4096));
             made.off()
         };
-        assert_eq!(off(DecoderReplayOptions { cudagraph_decoder_replay: false, ..options() }), Some(ReplayOff::Option));
-        assert_eq!(
-            off(DecoderReplayOptions { breakable_piecewise: false, ..options() }),
-            Some(ReplayOff::NotBreakable)
-        );
-        assert_eq!(off(DecoderReplayOptions { lora: true, ..options() }), Some(ReplayOff::Lora));
-        assert_eq!(off(DecoderReplayOptions { prompt_embeds: true, ..options() }), Some(ReplayOff::PromptEmbeds));
-        let second = DecoderReplayOptions { first_pipeline_rank: false, ..options() };
-        assert_eq!(off(second), Some(ReplayOff::PipelineRank));
+        let unwanted = ReplayOptions { cudagraph_decoder_replay: false, ..ReplayOptions::default() };
+        assert_eq!(off(unwanted, server()), Some(ReplayOff::Option));
+        let servers = [
+            (ReplayServer { breakable_piecewise: false, ..server() }, ReplayOff::NotBreakable),
+            (ReplayServer { lora: true, ..server() }, ReplayOff::Lora),
+            (ReplayServer { prompt_embeds: true, ..server() }, ReplayOff::PromptEmbeds),
+            (ReplayServer { first_pipeline_rank: false, ..server() }, ReplayOff::PipelineRank),
+        ];
+        for (server, reason) in servers {
+            assert_eq!(off(ReplayOptions::default(), server), Some(reason));
+        }
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let refused = |options: DecoderReplayOptions| DecoderReplay::new(&options).expect_err("refused");
-        let low = ReplayError::ThresholdInWindow { threshold: 128, window: 128 };
-        assert_eq!(refused(DecoderReplayOptions { decoder_replay_trim_threshold: 128, ..options() }), low);
-        assert_eq!(refused(DecoderReplayOptions { sliding_window: 0, ..options() }), ReplayError::NoWindow);
-        let zero = DecoderReplayOptions { decoder_replay_cudagraph_capture_sizes: vec![0], ..options() };
-        assert_eq!(refused(zero), ReplayError::ZeroSize);
+        let refused = |options: ReplayOptions, server| DecoderReplay::new(&options, &server).expect_err("refused");
+        let low = ReplayOptions { decoder_replay_trim_threshold: 128, ..ReplayOptions::default() };
+        assert_eq!(refused(low, server()), ReplayError::ThresholdInWindow { threshold: 128, window: 128 });
+        let without = ReplayServer { sliding_window: 0, ..server() };
+        assert_eq!(refused(ReplayOptions::default(), without), ReplayError::NoWindow);
+        let zero = ReplayOptions { decoder_replay_cudagraph_capture_sizes: vec![0], ..ReplayOptions::default() };
+        assert_eq!(refused(zero, server()), ReplayError::ZeroSize);
     }
 
     proptest! {
@@ -262,12 +338,12 @@ mod tests {
             seqs in 1_u32..200,
             widest in 0_u32..20_000,
         ) {
-            let made = DecoderReplay::new(&DecoderReplayOptions {
+            let made = DecoderReplay::new(&ReplayOptions::default(), &ReplayServer {
                 sliding_window: window,
                 max_num_seqs: seqs,
                 max_cudagraph_capture_size: widest,
                 max_num_batched_tokens: u32::MAX,
-                ..options()
+                ..server()
             });
             let expected: Vec<u32> = (1..=seqs)
                 .filter(|&windows| windows <= 16 || windows % (windows.next_power_of_two() / 16).max(1) == 0

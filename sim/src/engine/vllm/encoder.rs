@@ -31,12 +31,18 @@ pub struct EncoderModel {
     pub max_frames_per_video: u32,
 }
 
-/// The options, or the model's range, allow no graphs.
+/// Options, or a model's range, from which the engine makes no graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EncoderError {
     /// A budget of zero tokens, at which the engine stops with a `ValueError`.
     #[error("encoder_cudagraph_token_budgets holds 0: give budgets of at least 1 token, or none for the engine's own")]
     ZeroBudget,
+    /// Nothing is known of the model's encoder.
+    #[error(
+        "cudagraph_mm_encoder is on, but the model's range of encoder budgets is not known: give \
+         encoder_budget_range = [smallest, largest] under [model], or --encoder-budget-range"
+    )]
+    NoRange,
     /// The model's range is empty.
     #[error("the encoder's budgets run from {min_budget} to {max_budget} tokens: give a range of at least 1 token")]
     EmptyRange {
@@ -54,6 +60,14 @@ pub struct VisionItem {
     pub tokens: u32,
     /// Frames: 1 for an image.
     pub frames: u32,
+}
+
+impl VisionItem {
+    /// An image of so many encoder tokens.
+    #[must_use]
+    pub const fn image(tokens: u32) -> Self {
+        Self { tokens, frames: 1 }
+    }
 }
 
 /// One run of the encoder.
@@ -199,7 +213,7 @@ mod tests {
     }
 
     fn images(tokens: &[u32]) -> Vec<VisionItem> {
-        tokens.iter().map(|&tokens| VisionItem { tokens, frames: 1 }).collect()
+        tokens.iter().map(|&tokens| VisionItem::image(tokens)).collect()
     }
 
     fn packed(graphs: &EncoderGraphs, items: &[VisionItem]) -> Vec<(u64, Option<u32>)> {

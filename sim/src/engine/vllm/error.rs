@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::decoder_replay::ReplayError;
+use super::encoder::EncoderError;
 use super::options::{AttentionSupport, CompilationMode, CudagraphMode, Version};
 
 /// Which Python exception the engine raises for a refusal.
@@ -172,6 +174,12 @@ pub enum EngineError {
         /// Tensor-parallel ranks.
         ranks: u32,
     },
+    /// Graphs of the encoder (vLLM main).
+    #[error(transparent)]
+    Encoder(#[from] EncoderError),
+    /// Graphs of the replay layers (vLLM main).
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The option does not exist in this release.
     #[error("vLLM {version} has no `{option}`: remove it, or choose another version")]
     NoSuchOption {
@@ -247,8 +255,12 @@ impl EngineError {
             | Self::CompileSizePadded { .. }
             | Self::FullUnsupported { .. }
             | Self::NoSizeAfterRounding { .. }
-            | Self::MambaBlocks { .. } => ErrorClass::Value,
-            Self::NoSuchOption { .. }
+            | Self::MambaBlocks { .. }
+            | Self::Encoder(EncoderError::ZeroBudget)
+            | Self::Replay(ReplayError::ZeroSize) => ErrorClass::Value,
+            Self::Encoder(EncoderError::NoRange | EncoderError::EmptyRange { .. })
+            | Self::Replay(ReplayError::NoWindow | ReplayError::ThresholdInWindow { .. })
+            | Self::NoSuchOption { .. }
             | Self::NewerOption { .. }
             | Self::OldAndNew { .. }
             | Self::NeedsRunnerV1 { .. }

@@ -20,6 +20,7 @@ pub mod ladder;
 pub mod memory;
 pub mod modes;
 pub mod options;
+pub mod other_graphs;
 pub mod plan;
 pub mod runner;
 pub mod scheduler;

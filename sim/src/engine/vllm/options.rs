@@ -6,6 +6,8 @@ use std::str::FromStr;
 use kernels::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::decoder_replay::ReplayOptions;
+use super::encoder::{EncoderModel, EncoderOptions};
 use crate::time::SimDuration;
 
 /// Everything that one vLLM server was started with: the scheduler's, the KV pool's and the graphs' options.
@@ -224,6 +226,14 @@ pub struct GraphOptions {
     pub deepep_high_throughput: bool,
     /// Compute capability family 100.
     pub data_center_blackwell: bool,
+    /// Main: graphs of a multimodal encoder.
+    pub encoder: EncoderOptions,
+    /// What the model says about its encoder; `None` where nothing is said.
+    pub encoder_model: Option<EncoderModel>,
+    /// Main: graphs of a YOCO model's replay layers.
+    pub decoder_replay: ReplayOptions,
+    /// The sliding window of a YOCO model, in tokens; `None` for a model without replay layers.
+    pub sliding_window: Option<u32>,
     /// What the start finds in the compile cache: no flag, but a state of the machine.
     pub compile_cache: CompileCache,
     /// What no flag of the engine can do.
@@ -604,6 +614,10 @@ impl Default for GraphOptions {
             data_parallel_size: 1,
             deepep_high_throughput: false,
             data_center_blackwell: false,
+            encoder: EncoderOptions::default(),
+            encoder_model: None,
+            decoder_replay: ReplayOptions::default(),
+            sliding_window: None,
             compile_cache: CompileCache::default(),
             what_if: WhatIf::default(),
         }

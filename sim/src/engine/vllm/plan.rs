@@ -11,6 +11,7 @@ use super::error::EngineError;
 use super::ladder::Ladder;
 use super::modes::{MambaCache, ResolutionInput, resolve};
 use super::options::{CompilationMode, CudagraphMode, Runner, Ubatch, Version, VllmOptions};
+use super::other_graphs::OtherGraphs;
 use super::separate::SeparateLadders;
 use super::splitting::sequence_parallel;
 use super::warning::{GraphWarning, ModeChange};
@@ -32,6 +33,7 @@ pub struct GraphPlan {
     compilation: CompilationMode,
     compiled: CompileRanges,
     extra_graph_breaks: u32,
+    other: OtherGraphs,
     warnings: Vec<GraphWarning>,
     capture_order: Vec<Descriptor>,
     dispatcher: Dispatcher,
@@ -84,6 +86,9 @@ impl GraphPlan {
         if mode != CudagraphMode::None && !ladder.sizes.is_empty() && full_batch > u64::from(ladder.ceiling) {
             warnings.push(GraphWarning::FullBatchAboveCeiling { tokens: full_batch, ceiling: ladder.ceiling });
         }
+        let breakable_piecewise = config.breakable && mode.has_piecewise();
+        let other = OtherGraphs::build(options, breakable_piecewise, ladder.ceiling)?;
+        warnings.extend(other.warnings.iter().cloned());
         let capture_order = dispatcher.capture_order();
         Ok(Self {
             runner: config.runner,
@@ -96,6 +101,7 @@ impl GraphPlan {
             compilation: config.compilation,
             compiled: config.compiled,
             extra_graph_breaks: options.graphs.extra_graph_breaks,
+            other,
             warnings,
             capture_order,
             dispatcher,
@@ -242,6 +248,12 @@ impl GraphPlan {
     #[must_use]
     pub fn compiled(&self) -> &CompileRanges {
         &self.compiled
+    }
+
+    /// Graphs of the encoder and of the replay layers.
+    #[must_use]
+    pub fn other_graphs(&self) -> &OtherGraphs {
+        &self.other
     }
 
     /// Pieces of one PIECEWISE descriptor of a model of `attention_layers`, each a CUDA graph: one more than the breaks

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::decoder_replay::ReplayOff;
 use super::options::{CompilationMode, CudagraphMode, Version};
 
 /// A rewrite of the flags, or a consequence of them, that an operator would want to know.
@@ -76,6 +77,13 @@ pub enum GraphWarning {
         /// Why.
         reason: &'static str,
     },
+    /// A YOCO model has no replay graphs.
+    ReplayOff {
+        /// Why.
+        reason: ReplayOff,
+    },
+    /// Encoder or replay graphs are captured.
+    NotPriced,
     /// A rule that no source states: the most natural reading of what they do state.
     Inferred {
         /// What is inferred, and from what.
@@ -134,6 +142,8 @@ impl GraphWarning {
             Self::LoraFreeStepsEager => "lora_free_steps_eager",
             Self::Deprecated { .. } => "deprecated",
             Self::Unused { .. } => "unused",
+            Self::ReplayOff { .. } => "decoder_replay_off",
+            Self::NotPriced => "not_priced",
             Self::Inferred { .. } => "inferred",
         }
     }
@@ -179,6 +189,11 @@ impl fmt::Display for GraphWarning {
                 write!(f, "{option} is deprecated under runner v2 of vLLM main, where it sets {instead}")
             }
             Self::Unused { option, reason } => write!(f, "{option} changes nothing: {reason}"),
+            Self::ReplayOff { reason } => write!(f, "the decoder replay layers have no graphs: {reason}"),
+            Self::NotPriced => f.write_str(
+                "encoder and decoder-replay graphs are counted, not priced: no profile has figures for their captures, \
+                 their memory or their replays",
+            ),
             Self::Inferred { what } => write!(f, "inferred: {what}"),
         }
     }

@@ -10,6 +10,7 @@ use super::super::file::{StepFile, TrafficFile, Whole};
 use super::super::{ScenarioError, Span};
 use super::refuse_row_count;
 use crate::engine::options::Limits;
+use crate::limits::{IMAGES_MAX, STEP_TOKENS_MAX};
 use crate::traffic::{StepHistogram, StepRow};
 
 /// The histogram of step shapes, if that is what the traffic is.
@@ -60,11 +61,11 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
     refuse_row_count(check, rows.len(), span)?;
     let mut checked = Vec::with_capacity(rows.len());
     for row in rows {
-        let StepFile { tokens, requests, query_len, count } = row.get_ref();
+        let StepFile { tokens, requests, query_len, count, images } = row.get_ref();
         // What is negative is refused as zero is, under the same key.
         let number = |value: &Whole| u64::try_from(*value.get_ref()).unwrap_or(0);
         let built = StepRow::new(number(tokens), number(requests), query_len.as_ref().map(number), number(count));
-        checked.push(built.map_err(|(column, problem)| {
+        let built = built.map_err(|(column, problem)| {
             let place = match column {
                 "tokens" => tokens.span(),
                 "requests" => requests.span(),
@@ -72,12 +73,24 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
                 _ => query_len.as_ref().map_or_else(|| row.span(), Spanned::span),
             };
             check.reject(&place, problem, "a step has at least one request, each of at least one token")
-        })?);
+        })?;
+        checked.push(built.with_images(step_images(check, images.as_ref())?));
     }
     StepHistogram::new(checked).map_err(|repeated| {
         let place = repeated.map_or_else(|| span.clone(), |row| rows[row].get_ref().tokens.span());
         check.reject(&place, "this shape has a row already", "add the counts up")
     })
+}
+
+/// The images of a row, in order.
+fn step_images(check: &Check<'_>, images: Option<&Spanned<Vec<Whole>>>) -> Result<Vec<u32>, ScenarioError> {
+    let Some(images) = images else { return Ok(Vec::new()) };
+    let written = images.get_ref();
+    if written.len() > IMAGES_MAX {
+        let problem = format!("expected at most {IMAGES_MAX} images a step, found {}", written.len());
+        return Err(check.reject(&images.span(), problem, "spread them over several steps"));
+    }
+    written.iter().map(|tokens| check.whole32(tokens, 1, STEP_TOKENS_MAX)).collect()
 }
 
 /// Warns of steps that no scheduler of this server hands out.
