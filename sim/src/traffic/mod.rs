@@ -118,6 +118,19 @@ impl Traffic {
         RequestStream::open(self, seed)
     }
 
+    /// Whether requests ask for adapters, in a table of their own or in the rows of a trace.
+    #[must_use]
+    pub fn carries_adapters(&self) -> bool {
+        let source = match &self.kind {
+            TrafficKind::Trace(source) | TrafficKind::Synthetic { lengths: Lengths::Trace { source, .. }, .. } => {
+                source
+            }
+            TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return self.labels.adapters.is_some(),
+        };
+        let brought = source.format.as_ref().is_some_and(|format| format.brings().adapters);
+        self.labels.adapters.is_some() || brought
+    }
+
     /// Whether another seed gives other requests, or other accepted drafts.
     #[must_use]
     pub fn draws(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::engine::shape::{RuntimeMode, StepShape};
 use crate::scenario::{Budget, Scenario};
 use crate::server::Setup;
 use crate::time::SimDuration;
+use crate::traffic::TrafficKind;
 
 /// What can be said before any step is simulated; `setups` are the scenario's candidates in order.
 #[must_use]
@@ -18,6 +19,7 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
     let mut warnings: Vec<Warning> =
         scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect();
     warnings.extend(about_profile(scenario, profile));
+    warnings.extend(about_costs_left_out(scenario, profile));
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
         warnings.extend(about_largest_batch(&candidate.name, setup));
@@ -26,6 +28,23 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
         warnings.extend(about_budget(&candidate.name, &scenario.budget, setup));
     }
     warnings
+}
+
+/// What drafts and adapters cost beyond what any profile knows.
+fn about_costs_left_out(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
+    let has_requests = !matches!(scenario.traffic.kind, TrafficKind::Steps(_));
+    let drafts = has_requests && scenario.server.decode_tokens() > 1 && profile.attention().is_some();
+    let verification = drafts.then(|| {
+        let message = "attention of a request that verifies drafts is priced as that of a plain decode over the same context: \
+                       its queries read the keys and values in one pass, and what their arithmetic adds is not measured";
+        Warning::general("verification_as_decode", message)
+    });
+    let adapters = scenario.traffic.carries_adapters().then(|| {
+        let message = "adapters cost nothing here: the profile has no adapter kernels and no time to load one; which graph runs \
+                       and what the graphs take holds all the same";
+        Warning::general("adapters_not_priced", message)
+    });
+    verification.into_iter().chain(adapters).collect()
 }
 
 /// What the engine changes in a candidate's flags, and what follows from them.
