@@ -67,6 +67,16 @@ impl Prices<'_> {
         }
     }
 
+    /// The declared time, or its part for fewer drafts by the schedule of batch sizes.
+    fn drafting_ns(&self, requests: u32) -> u64 {
+        let options = vllm(self.setup);
+        let (most, schedule) = (options.graphs.num_speculative_tokens, &options.graphs.dynamic_sd_schedule);
+        let time = options.scheduler.drafter.drafting_time.map_or(0, |time| time.0);
+        let tier = schedule.iter().flatten().find(|(first, last, _)| (*first..=*last).contains(&requests));
+        let drafts = tier.map_or(most, |&(.., drafts)| drafts.min(most));
+        if most == 0 { 0 } else { time * u64::from(drafts) / u64::from(most) }
+    }
+
     fn execution(&self, mode: RuntimeMode) -> Execution {
         match mode {
             RuntimeMode::Full => Execution::Full,
@@ -80,9 +90,11 @@ impl Prices<'_> {
         let key = &step.dispatch.descriptor;
         let execution = self.execution(key.mode);
         let requests = step.plan.entries.len() as u32;
+        let samples = || step.plan.entries.iter().filter(|entry| entry.samples);
+        let verified: u32 = samples().map(|entry| entry.drafts).sum();
         let mut figures = vec![
             curve(CostGroup::Dense, &self.profile.machine.dense.figures, f64::from(key.tokens)),
-            curve(CostGroup::Head, &self.profile.machine.head.figures, f64::from(requests)),
+            curve(CostGroup::Head, &self.profile.machine.head.figures, f64::from(requests + verified)),
         ];
         let (mut attention_ns, mut summed) = (0, false);
         if let Some(attention) = self.profile.attention().map(|group| &group.figures) {
@@ -101,6 +113,7 @@ impl Prices<'_> {
             dense_ns: ns(figures[0].us),
             head_ns: ns(figures[1].us),
             attention_ns,
+            drafting_ns: if samples().next().is_some() { self.drafting_ns(requests) } else { 0 },
             step_overhead_ns: ns(host.step_overhead_us),
             request_overhead_ns: ns(host.per_request_us * f64::from(requests)),
             launch_ns: ns(self.launch_us(execution)),

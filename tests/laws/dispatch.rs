@@ -1,8 +1,9 @@
 //! Laws 3, 4 and 8: the graph of every step, against a slow search written from the rules alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sim::engine::shape::{Dispatch, FallbackCause, RuntimeMode, StepShape};
+use sim::engine::request::Adapter;
+use sim::engine::shape::{Descriptor, Dispatch, FallbackCause, RuntimeMode, StepShape};
 use sim::engine::vllm::options::{AttentionSupport, CudagraphMode, GraphOptions, PerformanceMode, Runner, VllmOptions};
 use sim::observe::{Event, StepScheduled};
 use sim::record;
@@ -141,14 +142,45 @@ fn capture_sizes(graphs: &GraphOptions, max_num_seqs: u32, budget: u32) -> BTree
 /// The shape of every step, from its entries alone, and its graph from the rules.
 pub(crate) struct Graphs {
     ledger: Ledger,
-    rules: Rules,
+    /// `None` where requests carry drafts or adapters, of which these rules do not speak.
+    rules: Option<Rules>,
+    captured: Vec<Descriptor>,
+    uniform_query: u32,
+    /// By slot.
+    adapters: BTreeMap<u32, Option<Adapter>>,
     pub(crate) padded_steps: u64,
     pub(crate) eager_steps: u64,
 }
 
 impl Graphs {
-    pub(crate) fn new(setup: &Setup) -> Self {
-        Self { ledger: Ledger::new(setup), rules: Rules::new(vllm(setup)), padded_steps: 0, eager_steps: 0 }
+    pub(crate) fn new(setup: &Setup, is_plain: bool) -> Self {
+        Self {
+            ledger: Ledger::new(setup),
+            rules: is_plain.then(|| Rules::new(vllm(setup))),
+            captured: setup.graphs.capture_order().to_vec(),
+            uniform_query: setup.options.decode_tokens(),
+            adapters: BTreeMap::new(),
+            padded_steps: 0,
+            eager_steps: 0,
+        }
+    }
+
+    /// Whatever the rules choose among, no smaller graph of the same kind would have held the step.
+    fn check_smallest(&self, shape: &StepShape, chosen: &Descriptor) -> Result<(), String> {
+        if chosen.mode == RuntimeMode::None {
+            return require(chosen.tokens == shape.tokens, || format!("{shape:?} runs as {chosen:?}"));
+        }
+        let is_alike = |other: &&Descriptor| {
+            (other.mode, other.loras, other.uniform, other.max_query)
+                == (chosen.mode, chosen.loras, chosen.uniform, chosen.max_query)
+        };
+        let holds = |other: &Descriptor| {
+            other.tokens >= shape.tokens && other.requests.is_none_or(|held| held >= shape.requests)
+        };
+        let fits = self.captured.contains(chosen) && holds(chosen) && chosen.loras >= shape.active_loras;
+        require(fits, || format!("{shape:?} does not fit {chosen:?}, or that was never captured"))?;
+        let smaller = self.captured.iter().filter(is_alike).find(|other| holds(other) && other.tokens < chosen.tokens);
+        require(smaller.is_none(), || format!("{shape:?} runs as {chosen:?}, and {smaller:?} holds it"))
     }
 
     fn shape(&self, step: &StepScheduled<'_>) -> StepShape {
@@ -161,11 +193,12 @@ impl Graphs {
             requests: entries.len() as u32,
             tokens,
             max_query,
-            uniform_v1: max_query == 1,
+            uniform_v1: alike && max_query == self.uniform_query,
             uniform_v2: (alike && eligible).then_some(max_query),
             // Only adaptive verification asks, and that is not simulated yet.
             prefilling: step.plan.shape.prefilling,
-            active_loras: 0,
+            active_loras: entries.iter().filter_map(|entry| self.adapters[&entry.slot.0]).collect::<BTreeSet<_>>().len()
+                as u32,
             encoder_inputs: false,
         }
     }
@@ -174,12 +207,19 @@ impl Graphs {
 impl Law for Graphs {
     fn see(&mut self, event: &Event<'_>) -> Result<(), String> {
         self.ledger.see(event)?;
+        if let Event::RequestArrived { slot, request, .. } = event {
+            self.adapters.insert(slot.0, request.adapter);
+        }
         let Event::StepScheduled(step) = event else { return Ok(()) };
         let shape = self.shape(step);
         require(shape == step.plan.shape, || {
             format!("step {}: {:?}, its entries say {shape:?}", step.step, step.plan.shape)
         })?;
-        self.rules.check(&shape, &step.dispatch).map_err(|fault| format!("step {}: {fault}", step.step))?;
+        let in_step = |fault| format!("step {}: {fault}", step.step);
+        self.check_smallest(&shape, &step.dispatch.descriptor).map_err(in_step)?;
+        if let Some(rules) = &self.rules {
+            rules.check(&shape, &step.dispatch).map_err(in_step)?;
+        }
         self.padded_steps += u64::from(step.dispatch.descriptor.tokens > shape.tokens);
         self.eager_steps += u64::from(step.dispatch.cause.is_some());
         Ok(())
@@ -190,17 +230,24 @@ impl Law for Graphs {
 /// count up to beyond the ceiling, decoding and mixed.
 #[test]
 fn law_3_the_padded_size_is_the_smallest_allowed() {
-    for_all("law 3", 192, &["padded steps", "eager steps", "shapes"], |case, seen| {
+    let needed = ["padded steps", "eager steps", "shapes", "padded steps with drafts", "padded steps with adapters"];
+    for_all("law 3", 192, &needed, |case, seen| {
         let house = case.open()?;
+        let is_plain = case.drafts == 0 && !case.adapters;
         for (candidate, setup) in house.setups.iter().enumerate() {
-            let rules = Rules::new(vllm(setup));
-            let sizes: Vec<u32> = rules.sizes.iter().copied().collect();
-            require(setup.graphs.capture_sizes() == sizes, || {
-                format!("ladder {:?}, the rules give {sizes:?}", setup.graphs.capture_sizes())
-            })?;
-            let mut graphs = Watched(Graphs::new(setup));
+            if is_plain {
+                let rules = Rules::new(vllm(setup));
+                let sizes: Vec<u32> = rules.sizes.iter().copied().collect();
+                require(setup.graphs.capture_sizes() == sizes, || {
+                    format!("ladder {:?}, the rules give {sizes:?}", setup.graphs.capture_sizes())
+                })?;
+                seen.add("shapes", check_all_shapes(&rules, setup)?);
+            }
+            let mut graphs = Watched(Graphs::new(setup, is_plain));
             let outcome = house.serve(candidate, &mut graphs)?;
-            seen.add("shapes", check_all_shapes(&rules, setup)?);
+            let padded = graphs.0.padded_steps;
+            seen.add("padded steps with drafts", if case.drafts > 0 { padded } else { 0 });
+            seen.add("padded steps with adapters", if case.adapters { padded } else { 0 });
             seen.add_run(&outcome);
             seen.add("padded steps", graphs.0.padded_steps);
             seen.add("eager steps", graphs.0.eager_steps);
@@ -293,10 +340,14 @@ impl Law for NoPadding {
     }
 }
 
-/// A ladder that holds every size up to the token budget never pads, never misses and never relaxes.
+/// A ladder that holds every size up to the token budget never pads, never misses and never relaxes: where every decoding
+/// request runs one token. With drafts a decode graph holds whole requests only.
 #[test]
 fn law_8_a_ladder_of_every_size_never_pads() {
     for_all("law 8", 96, &["graph steps"], |case, seen| {
+        if case.drafts > 0 {
+            return Ok(());
+        }
         let house = with_every_size(case.open()?)?;
         for candidate in 0..house.setups.len() {
             let outcome = house.serve(candidate, &mut Watched(NoPadding))?;

@@ -16,6 +16,7 @@ mod profiles;
 mod ranks;
 mod recorded;
 mod requests;
+mod reuse;
 mod same_bytes;
 mod same_schedule;
 mod scenarios;

@@ -23,6 +23,10 @@ pub(crate) struct Case {
     pub(crate) trace: Option<String>,
     pub(crate) profile: &'static str,
     pub(crate) overlap: Overlap,
+    /// Drafts per request.
+    pub(crate) drafts: u32,
+    /// Requests ask for adapters.
+    pub(crate) adapters: bool,
 }
 
 /// A failing case prints as files that can be saved and run.
@@ -72,17 +76,19 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
         "rtx4090-llama-3.1-8b",
     ]);
     let overlap = select(vec![Overlap::Pipelined, Overlap::Additive]);
-    (server(), traffic(), vec(candidate(), 1..4), ending(), profile, overlap).prop_map(
-        |(server, traffic, candidates, ending, profile, overlap)| {
+    (server(), traffic(), carried(), vec(candidate(), 1..4), ending(), profile, overlap).prop_map(
+        |(server, traffic, carried, candidates, ending, profile, overlap)| {
             let mut text = "schema = 1\nname = \"random\"\n[profile]\nbuiltin = \"textbook\"\n".to_owned();
             server.write(&mut text);
             traffic.write(server.max_model_len, &mut text);
+            carried.write(&server, &mut text);
             ending.write(traffic.requests, &mut text);
             for (number, candidate) in candidates.iter().enumerate() {
                 let _ = write!(text, "[[candidate]]\nname = \"{number}\"\n");
                 candidate.write(&server, &mut text);
             }
-            Case { text, trace: traffic.trace_file(server.max_model_len), profile, overlap }
+            let trace = traffic.trace_file(server.max_model_len);
+            Case { text, trace, profile, overlap, drafts: server.drafts, adapters: server.loras.is_some() }
         },
     )
 }
@@ -96,6 +102,8 @@ struct Server {
     max_num_seqs: u32,
     max_num_batched_tokens: u32,
     max_model_len: u32,
+    drafts: u32,
+    loras: Option<u32>,
     lines: String,
 }
 
@@ -124,20 +132,43 @@ fn server() -> impl Strategy<Value = Server> {
         weighted(0.2, 0.05..1.0),
         weighted(0.2, 0.05..1.0),
     );
-    (who, sizes, rules).prop_map(|((version, runner, support, asynchronous), sizes, rules)| {
+    let methods = vec!["ngram", "draft_model", "eagle", "mtp", "medusa"];
+    let features = (
+        any::<bool>(),
+        select(vec!["fcfs", "fcfs", "priority"]),
+        weighted(0.35, (1_u32..5, select(methods), option::of(1_u32..5000), weighted(0.3, 0_u32..5))),
+        weighted(0.25, 1_u32..4),
+    );
+    (who, sizes, rules, features).prop_map(|((version, runner, support, asynchronous), sizes, rules, features)| {
+        let (caching, policy, drafter, loras) = features;
         let (max_num_seqs, extra_tokens, max_model_len, block_size, pool) = sizes;
         let (chunked, threshold, adaptive, watermark, reserve, interval, scheduled, active) = rules;
-        let least = if chunked { max_num_seqs } else { max_num_seqs.max(max_model_len) };
+        let drafts = drafter.map_or(0, |(drafts, ..)| drafts);
+        // Room for a whole decode batch with its drafts, and for what a drafter adds.
+        let batch = max_num_seqs * (1 + 2 * drafts);
+        let least = if chunked { batch } else { batch.max(max_model_len) };
         let max_num_batched_tokens = least + extra_tokens;
         let share = |share: f64, of: u32| ((share * f64::from(of)) as u32).max(1);
         let mut lines = format!(
             "block_size = {block_size}\nenable_chunked_prefill = {chunked}\nasync_scheduling = {asynchronous}\n\
-             scheduler_reserve_full_isl = {reserve}\n"
+             scheduler_reserve_full_isl = {reserve}\nenable_prefix_caching = {caching}\npolicy = \"{policy}\"\n"
         );
         let mut line = |text: String| {
             lines.push_str(&text);
             lines.push('\n');
         };
+        if let Some((drafts, method, time_us, fewer)) = drafter {
+            line(format!("num_speculative_tokens = {drafts}\nspec_method = \"{method}\""));
+            if let Some(time_us) = time_us {
+                line(format!("drafting_time = \"{time_us}us\""));
+            }
+            if let Some(fewer) = fewer {
+                line(format!("dynamic_sd_schedule = [[1, 3, {drafts}], [4, 9999, {fewer}]]"));
+            }
+        }
+        if let Some(loras) = loras {
+            line(format!("max_loras = {loras}"));
+        }
         if let Some(pool) = pool {
             let needed = max_model_len.div_ceil(block_size);
             line(format!("num_gpu_blocks_override = {}", needed + 1 + (pool * f64::from(needed)) as u32));
@@ -153,24 +184,24 @@ fn server() -> impl Strategy<Value = Server> {
             line(format!("prefill_schedule_interval = {interval}"));
         }
         if let Some(scheduled) = scheduled {
-            let least = if chunked { 1 } else { max_model_len };
+            let least = if chunked { 1 + drafts } else { max_model_len.max(1 + drafts) };
             line(format!("max_num_scheduled_tokens = {}", share(scheduled, max_num_batched_tokens).max(least)));
         }
         if let Some(active) = active {
             line(format!("max_num_active_seqs = {}", share(active, max_num_seqs)));
         }
-        Server { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines }
+        Server { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, drafts, loras, lines }
     })
 }
 
 impl Server {
     fn write(&self, text: &mut String) {
-        let Self { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines } = self;
+        let Self { version, runner, support, max_num_seqs, max_num_batched_tokens, max_model_len, lines, .. } = self;
         let _ = write!(
             text,
             "[server.vllm]\nversion = \"{version}\"\nrunner = \"{runner}\"\nattention_support = \"{support}\"\n\
              max_num_seqs = {max_num_seqs}\nmax_num_batched_tokens = {max_num_batched_tokens}\n\
-             max_model_len = {max_model_len}\nenable_prefix_caching = false\n{lines}"
+             max_model_len = {max_model_len}\n{lines}"
         );
     }
 }
@@ -210,11 +241,13 @@ impl Flags {
         }
         match (&self.ladder, self.ceiling) {
             (Some(ladder), _) => {
-                let sizes: Vec<u32> = ladder.iter().map(|&share| tokens(share)).collect();
+                let mut sizes: Vec<u32> = ladder.iter().map(|&share| tokens(share)).collect();
+                // Runner V1 refuses a ladder that has no room for one request with its drafts.
+                sizes.extend((server.drafts > 0).then_some(1 + server.drafts));
                 let _ = writeln!(text, "cudagraph_capture_sizes = {sizes:?}");
             }
             (None, Some(ceiling)) => {
-                let _ = writeln!(text, "max_cudagraph_capture_size = {}", tokens(ceiling));
+                let _ = writeln!(text, "max_cudagraph_capture_size = {}", tokens(ceiling).max(1 + server.drafts));
             }
             (None, None) => {}
         }
@@ -223,6 +256,60 @@ impl Flags {
         }
         if self.enforce_eager {
             text.push_str("enforce_eager = true\n");
+        }
+    }
+}
+
+/// What requests carry beside their lengths, and how many of their drafts are accepted.
+#[derive(Clone, Debug)]
+struct Carried {
+    urgent: Option<f64>,
+    adapters: (u32, f64, f64),
+    /// Length of a shared prefix as a share of the longest request, and how many there are; a second level behind it.
+    prefixes: Option<(f64, f64, u32, u32)>,
+    accepted: Vec<u32>,
+    recorded: bool,
+}
+
+fn carried() -> impl Strategy<Value = Carried> {
+    let adapters = (1_u32..8, 0.0..1.0, 0.0..2.0);
+    let prefixes = weighted(0.5, (0.1..1.0, 0.02..0.8, 1_u32..4, 1_u32..4));
+    (weighted(0.4, 0.05..0.95), adapters, prefixes, vec(0_u32..6, 1..7), any::<bool>()).prop_map(
+        |(urgent, adapters, prefixes, accepted, recorded)| Carried { urgent, adapters, prefixes, accepted, recorded },
+    )
+}
+
+impl Carried {
+    fn write(&self, server: &Server, text: &mut String) {
+        if let Some(urgent) = self.urgent {
+            let (urgent, other) = (urgent, 1.0 - urgent);
+            let _ = writeln!(
+                text,
+                "[[traffic.priorities]]\npriority = -1\nshare = {urgent}\n\
+                 [[traffic.priorities]]\npriority = 3\nshare = {other}"
+            );
+        }
+        if server.loras.is_some() {
+            let (count, without, zipf) = self.adapters;
+            let _ = writeln!(
+                text,
+                "[traffic.adapters]\ncount = {count}\nwithout = {without:.3}\npopularity = {{ zipf = {zipf:.3} }}"
+            );
+        }
+        if let Some((share, length, count, within)) = self.prefixes {
+            let length = tokens(length, server.max_model_len);
+            let _ = writeln!(
+                text,
+                "[[traffic.prefixes]]\nshare = {share:.3}\ntokens = {length}\ncount = {count}\n\
+                 within = [{{ tokens = {length}, count = {within} }}]"
+            );
+        }
+        if server.drafts > 0 {
+            let rates: Vec<f64> = (1..=self.accepted.len()).map(|position| 0.9_f64.powi(position as i32)).collect();
+            let _ = match self.recorded {
+                true => writeln!(text, "[traffic.acceptance]\ncycle = {:?}", self.accepted),
+                false => writeln!(text, "[traffic.acceptance]\nrates = {rates:?}"),
+            };
         }
     }
 }

@@ -74,7 +74,10 @@ impl<'a> Count<'a> {
         let per_step = |total: u64| (kept.steps > 0).then(|| total as f64 / kept.steps as f64);
         let ms = |terms: &[&str]| report.total(&terms.iter().map(|term| format!("cost.{term}")).collect::<Vec<_>>());
         close(report.number("mean_batch_rows"), per_step(kept.rows))?;
-        close(ms(&["dense_ms", "head_ms", "attention_ms"]), per_step(kept.device_ns).map(|ns| ns / 1e6))?;
+        close(
+            ms(&["dense_ms", "head_ms", "attention_ms", "drafting_ms"]),
+            per_step(kept.device_ns).map(|ns| ns / 1e6),
+        )?;
         close(report.number("host_ms_per_step"), per_step(kept.host_ns).map(|ns| ns / 1e6))?;
         close(
             ms(&["step_overhead_ms", "request_overhead_ms", "launch_ms", "bookkeeping_ms"]),

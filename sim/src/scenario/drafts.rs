@@ -5,7 +5,7 @@ use toml::Spanned;
 use super::ScenarioError;
 use super::check::Check;
 use super::file::VllmFile;
-use crate::engine::vllm::options::{Drafter, SpeculativeMethod};
+use crate::engine::vllm::options::{Drafter, SchedulerOptions, SpeculativeMethod};
 use crate::limits::{DRAFTS_MAX, SEQUENCES_MAX};
 
 /// The drafter, with the engine's defaults.
@@ -68,6 +68,31 @@ pub(super) fn schedule(
         Ok((whole(first, SEQUENCES_MAX)?, whole(last, SEQUENCES_MAX)?, whole(drafts, DRAFTS_MAX)?))
     };
     tiers.get_ref().iter().map(tier).collect()
+}
+
+/// A step that cannot hold one request with its drafts: the engine starts, and a request that it admits with drafts, to
+/// keep the batch uniform, waits for ever (specification section 11).
+pub(super) fn refuse_starving_drafts(
+    check: &Check<'_>,
+    file: &VllmFile,
+    options: &SchedulerOptions,
+    num_speculative_tokens: u32,
+) -> Result<(), ScenarioError> {
+    let Some(written) = file.num_speculative_tokens.as_ref().filter(|_| num_speculative_tokens > 0) else {
+        return Ok(());
+    };
+    let verified = 1 + num_speculative_tokens;
+    let inputs = verified + options.drafter.input_slots(num_speculative_tokens);
+    let scheduled = options.max_num_scheduled_tokens.unwrap_or(options.max_num_batched_tokens);
+    let (flag, value, needed) = if scheduled < verified {
+        ("max_num_scheduled_tokens", scheduled, verified)
+    } else if options.max_num_batched_tokens < inputs {
+        ("max_num_batched_tokens", options.max_num_batched_tokens, inputs)
+    } else {
+        return Ok(());
+    };
+    let problem = format!("{flag} ({value}) cannot hold one request with its drafts: it would wait for ever");
+    Err(check.reject(&written.span(), problem, format!("raise {flag} to {needed} or more, or draft less")))
 }
 
 /// What is likely to surprise about drafts where requests are served.

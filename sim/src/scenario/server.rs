@@ -31,6 +31,7 @@ pub(super) fn vllm(
     let kv = kv(check, &file, &scheduler)?;
     let (machine_graphs, unsimulated) = machine_graphs(check, &file, context)?;
     if has_requests {
+        drafts::refuse_starving_drafts(check, &file, &scheduler, machine_graphs.num_speculative_tokens)?;
         drafts::warn_about_drafts(check, &file, machine_graphs.num_speculative_tokens);
     }
     let options = file.take_graphs();
