@@ -125,6 +125,7 @@ impl Traffic {
             TrafficKind::Trace(source) | TrafficKind::Synthetic { lengths: Lengths::Trace { source, .. }, .. } => {
                 source
             }
+            TrafficKind::Ranks(ranks) => return ranks.iter().any(Self::carries_adapters),
             TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return self.labels.adapters.is_some(),
         };
         let brought = source.format.as_ref().is_some_and(|format| format.brings().adapters);

@@ -46,7 +46,10 @@ pub(super) fn refuse_what_the_trace_brings(
 fn brought(kind: &TrafficKind) -> Brought {
     let source = match kind {
         TrafficKind::Trace(source) | TrafficKind::Synthetic { lengths: Lengths::Trace { source, .. }, .. } => source,
-        TrafficKind::Synthetic { .. } | TrafficKind::Ranks(_) | TrafficKind::Steps(_) => return Brought::default(),
+        TrafficKind::Ranks(ranks) => {
+            return ranks.iter().map(|rank| brought(&rank.kind)).fold(Brought::default(), Brought::or);
+        }
+        TrafficKind::Synthetic { .. } | TrafficKind::Steps(_) => return Brought::default(),
     };
     source.format.as_ref().map(TraceFormat::brings).unwrap_or_default()
 }

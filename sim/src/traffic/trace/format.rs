@@ -79,6 +79,18 @@ pub struct Brought {
     pub prefixes: bool,
 }
 
+impl Brought {
+    /// What either brings.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            priorities: self.priorities || other.priorities,
+            adapters: self.adapters || other.adapters,
+            prefixes: self.prefixes || other.prefixes,
+        }
+    }
+}
+
 impl TraceFormat {
     /// The labels that rows of this format bring. (Whether a Mooncake row has `hash_ids` shows when it is read.)
     #[must_use]
