@@ -305,10 +305,11 @@ impl Carried {
             );
         }
         if server.drafts > 0 {
-            let rates: Vec<f64> = (1..=self.accepted.len()).map(|position| 0.9_f64.powi(position as i32)).collect();
-            let _ = match self.recorded {
-                true => writeln!(text, "[traffic.acceptance]\ncycle = {:?}", self.accepted),
-                false => writeln!(text, "[traffic.acceptance]\nrates = {rates:?}"),
+            let rates: Vec<f64> = (1..).zip(&self.accepted).map(|(position, _)| 0.9_f64.powi(position)).collect();
+            let _ = if self.recorded {
+                writeln!(text, "[traffic.acceptance]\ncycle = {:?}", self.accepted)
+            } else {
+                writeln!(text, "[traffic.acceptance]\nrates = {rates:?}")
             };
         }
     }
