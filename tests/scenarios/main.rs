@@ -8,3 +8,4 @@ mod expectations;
 mod files;
 mod own_trace;
 mod practice;
+mod published;
