@@ -23,9 +23,12 @@ pub struct CostTerms {
     pub request_overhead_ns: u64,
     /// Host: launching the kernels, or replaying the graph and launching what stays outside it, ns.
     pub launch_ns: u64,
+    /// Host: updates of executables that graphs share, ns.
+    #[serde(default)]
+    pub update_ns: u64,
     /// Host: dispatch and padding bookkeeping that only a graph step pays, ns.
     pub bookkeeping_ns: u64,
-    /// Host: sum of the four terms above, ns.
+    /// Host: sum of the five terms above, ns.
     pub host_ns: u64,
     /// The step's duration as predicted, ns.
     pub step_ns: u64,
@@ -34,7 +37,7 @@ pub struct CostTerms {
 impl CostTerms {
     /// The terms with their names, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 11] {
+    pub fn named(&self) -> [(&'static str, u64); 12] {
         [
             ("dense_ns", self.dense_ns),
             ("head_ns", self.head_ns),
@@ -44,6 +47,7 @@ impl CostTerms {
             ("step_overhead_ns", self.step_overhead_ns),
             ("request_overhead_ns", self.request_overhead_ns),
             ("launch_ns", self.launch_ns),
+            ("update_ns", self.update_ns),
             ("bookkeeping_ns", self.bookkeeping_ns),
             ("host_ns", self.host_ns),
             ("step_ns", self.step_ns),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CostTerms, DescriptorRecord, EngineReport, Name, ProfileReport, Warning};
+use crate::{CostTerms, DescriptorRecord, EngineReport, LadderSizes, Name, ProfileReport, Warning};
 
 /// Everything `sim explain` says, as one JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,8 +13,10 @@ pub struct ExplainReport {
     pub profile: Option<ProfileReport>,
     /// The candidate whose ladder was used.
     pub candidate: String,
-    /// The capture sizes after the engine's own rules, ascending, tokens.
+    /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
+    /// The sizes that each kind of step pads to.
+    pub ladders: Vec<LadderSizes>,
     /// The configured `cudagraph_mode` after the engine's own resolution.
     pub cudagraph_mode: String,
     /// Index of the step in the run, from 0; null for a step given by flags.

@@ -162,12 +162,15 @@ figures! {
         cost.step_overhead_ms, "  host: step overhead, ms", "ms a step", Plain, Lower;
         cost.request_overhead_ms, "  host: request overhead, ms", "ms a step", Plain, Lower;
         cost.launch_ms, "  host: launch, ms", "ms a step", Plain, Lower;
+        cost.update_ms, "  host: updates, ms", "ms a step", Plain, Lower;
+        executable_updates, "  shared executables updated, in all", "updates", Plain, Lower;
         cost.bookkeeping_ms, "  host: bookkeeping, ms", "ms a step", Plain, Lower;
     }
     Price {
         descriptors_captured, "descriptors captured", "descriptors", Plain, Lower;
         cuda_graphs, "CUDA graphs", "graphs", Plain, Lower;
         graph_memory_bytes, "graph memory, GiB", "bytes", Gib, Lower;
+        graph_memory_spared_bytes, "  spared by shared executables, GiB", "bytes", Gib, Higher;
         graph_estimate_bytes, "  as the engine estimates it, GiB", "bytes", Gib, Neither;
         kv_blocks.in_force, "KV pool, blocks", "blocks", Plain, Higher;
         kv_blocks.without_graphs, "  without graphs", "blocks", Plain, Neither;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DescriptorRecord, EngineReport, Warning};
+use crate::{DescriptorRecord, EngineReport, Name, Warning};
 
 /// Everything `sim ladder` says, as one JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,8 +24,10 @@ pub struct LadderCandidate {
     pub requested_mode: Option<String>,
     /// The `cudagraph_mode` after the engine's own resolution.
     pub cudagraph_mode: String,
-    /// The capture sizes after the engine's own rules, ascending, tokens.
+    /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
+    /// The sizes that each kind of step pads to.
+    pub ladders: Vec<LadderSizes>,
     /// The top rung, tokens: a larger step runs without a graph. Null if nothing is captured.
     pub ceiling: Option<u32>,
     /// The padded size of every step size up to the ceiling, as spans; empty where kinds of batch pad to sizes of their
@@ -45,6 +47,17 @@ pub struct LadderCandidate {
     pub counts: LadderCounts,
     /// Predicted time of the captures, s; null without a cost profile.
     pub capture_s: Option<f64>,
+}
+
+/// The captured sizes of one kind of step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LadderSizes {
+    /// `decode` or `prefill`; `all` where every step pads to the same sizes.
+    pub phase: Name,
+    /// What the sizes count: `tokens` or `requests` of the step.
+    pub unit: Name,
+    /// The sizes, ascending.
+    pub sizes: Vec<u32>,
 }
 
 /// Step sizes that are padded to the same size.

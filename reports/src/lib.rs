@@ -44,7 +44,7 @@ pub use engine::EngineReport;
 pub use explain::{Alternative, Choice, ExplainReport, RuleCheck, StepShapeReport};
 pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
-pub use ladder::{LadderCandidate, LadderCounts, LadderReport, PaddedSpan};
+pub use ladder::{LadderCandidate, LadderCounts, LadderReport, LadderSizes, PaddedSpan};
 pub use pairs::{Difference, PairReport, Verdict};
 pub use price::{
     BudgetCounts, EncoderCounts, PriceCandidate, PriceReport, PriceRung, ReplayCounts, ReplaySizeCounts, Saving,

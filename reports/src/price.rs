@@ -24,7 +24,7 @@ pub struct PriceReport {
 pub struct PriceCandidate {
     /// The candidate's name.
     pub name: String,
-    /// The capture sizes after the engine's own rules, ascending, tokens.
+    /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
     /// The configured `cudagraph_mode` after the engine's own resolution.
     pub cudagraph_mode: String,

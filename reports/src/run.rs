@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DescriptorRecord, EngineReport, Figure, Name, PairReport, ProfileReport, Warning};
+use crate::{DescriptorRecord, EngineReport, Figure, LadderSizes, Name, PairReport, ProfileReport, Warning};
 
 /// Everything `sim run` says, as one JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,8 +56,11 @@ pub struct SloReport {
 pub struct CandidateReport {
     /// The candidate's name.
     pub name: String,
-    /// The capture sizes after the engine's own rules, ascending, tokens.
+    /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
+    /// The sizes that each kind of step pads to.
+    #[serde(default)]
+    pub ladders: Vec<LadderSizes>,
     /// The configured `cudagraph_mode` after the engine's own resolution.
     pub cudagraph_mode: String,
     /// Engine steps that ran at least one token.
@@ -138,6 +141,9 @@ pub struct CandidateReport {
     pub fallbacks: Fallbacks,
     /// Steps that wanted a FULL graph and ran PIECEWISE.
     pub relaxed_steps: Figure,
+    /// Executables that were updated because another graph that shares them ran before.
+    #[serde(default)]
+    pub executable_updates: Figure,
     /// Milliseconds that replay won (negative: lost) over all graph steps, against the eager kind that this engine
     /// would have run instead, ms.
     pub saved_ms: Figure,
@@ -149,6 +155,9 @@ pub struct CandidateReport {
     pub cuda_graphs: Figure,
     /// Device memory of the graphs as the model predicts it, bytes.
     pub graph_memory_bytes: Figure,
+    /// Device memory that the graphs do not hold because some share executables, bytes.
+    #[serde(default)]
+    pub graph_memory_spared_bytes: Figure,
     /// Device memory of the graphs as the engine itself estimates it before it captures them, bytes; null where it makes
     /// no estimate.
     pub graph_estimate_bytes: Figure,
@@ -331,6 +340,9 @@ pub struct CostBreakdown {
     pub request_overhead_ms: Figure,
     /// Host: launches and replays, ms a step.
     pub launch_ms: Figure,
+    /// Host: updates of executables that graphs share, ms a step.
+    #[serde(default)]
+    pub update_ms: Figure,
     /// Host: dispatch and padding bookkeeping, ms a step.
     pub bookkeeping_ms: Figure,
 }

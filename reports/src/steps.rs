@@ -45,7 +45,7 @@ pub struct StepHeader {
     pub candidate: String,
     /// The configured `cudagraph_mode` after the engine's own resolution.
     pub cudagraph_mode: String,
-    /// The capture sizes after the engine's own rules, ascending, tokens.
+    /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
 }
 

@@ -17,6 +17,20 @@ fn explained(arguments: &str) -> String {
 }
 
 #[test]
+fn steps_of_an_sglang_server() {
+    for (name, arguments) in [
+        ("sglang_above_the_ceiling", "--scenario scenarios/sglang_ceiling.toml --decodes 40"),
+        ("sglang_prefill", "--scenario scenarios/sglang_dedup.toml --candidate shared|executables --prefill 100"),
+    ] {
+        let arguments: Vec<String> = arguments.split(' ').map(|word| word.replace('|', " ")).collect();
+        let words: Vec<&str> = ["explain"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let answer = sim(&words);
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        insta::assert_snapshot!(name, answer.stdout.split("\nCosts: profile").next().expect("never empty"));
+    }
+}
+
+#[test]
 fn steps_by_flags() {
     for (name, arguments) in [
         ("exact_hit", "--decodes 16 --profile textbook"),

@@ -20,6 +20,7 @@ mod reuse;
 mod same_bytes;
 mod same_schedule;
 mod scenarios;
+mod sglang;
 mod sums;
 mod theory;
 mod time;

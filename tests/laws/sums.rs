@@ -80,7 +80,7 @@ impl<'a> Count<'a> {
         )?;
         close(report.number("host_ms_per_step"), per_step(kept.host_ns).map(|ns| ns / 1e6))?;
         close(
-            ms(&["step_overhead_ms", "request_overhead_ms", "launch_ms", "bookkeeping_ms"]),
+            ms(&["step_overhead_ms", "request_overhead_ms", "launch_ms", "update_ms", "bookkeeping_ms"]),
             report.number("host_ms_per_step"),
         )?;
         close(

@@ -4,6 +4,7 @@
 //! `cargo test --test scenarios -- --nocapture` prints `part: matched/total` for the exercise.
 
 mod binary;
+mod ceiling;
 mod expectations;
 mod files;
 mod own_trace;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::grid::{Align, Grid};
+use super::ladder::ladders;
 use super::prose::paragraph;
 use super::provenance::provenance;
 use super::{engine_line, number};
@@ -14,7 +15,7 @@ use crate::{CostTerms, ExplainReport, StepShapeReport};
 /// The I/O error of the sink, unchanged.
 pub fn explain(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
     paragraph(sink, &engine_line(&report.engine), "", "  ")?;
-    let sizes = number::sizes(&report.capture_sizes, 60);
+    let sizes = ladders(&report.ladders, &report.capture_sizes, 60);
     let ladder = format!("candidate {}: {}, capture sizes {sizes}", report.candidate, report.cudagraph_mode);
     paragraph(sink, &ladder, "", "  ")?;
     let step = report.step.map_or_else(|| "the step".to_owned(), |step| format!("step {step}"));
@@ -149,7 +150,7 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
 }
 
 /// Labels of the cost terms, in the order of [`CostTerms::named`].
-const TERMS: [&str; 11] = [
+const TERMS: [&str; 12] = [
     "  dense",
     "  head",
     "  attention",
@@ -158,6 +159,7 @@ const TERMS: [&str; 11] = [
     "  step overhead",
     "  request overhead",
     "  launch",
+    "  updates",
     "  bookkeeping",
     "host",
     "step",

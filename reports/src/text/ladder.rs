@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::grid::{Align, Grid};
 use super::prose::paragraph;
 use super::{engine_line, number};
-use crate::{DescriptorRecord, LadderCandidate, LadderReport};
+use crate::{DescriptorRecord, LadderCandidate, LadderReport, LadderSizes};
 
 /// Writes the report of `sim ladder`, warnings left out.
 ///
@@ -62,8 +62,15 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
         _ => writeln!(sink, "  mode           {resolved}")?,
     }
     let indent = " ".repeat(17);
-    let sizes = number::sizes(&candidate.capture_sizes, usize::MAX);
-    paragraph(sink, &sizes, "  capture sizes  ", &indent)?;
+    if candidate.ladders.len() > 1 {
+        for ladder in &candidate.ladders {
+            let sizes = format!("{}: {}", ladder.unit, number::sizes(&ladder.sizes, usize::MAX));
+            paragraph(sink, &sizes, &format!("  {:<13}  ", format!("{} sizes", ladder.phase)), &indent)?;
+        }
+    } else {
+        let sizes = number::sizes(&candidate.capture_sizes, usize::MAX);
+        paragraph(sink, &sizes, "  capture sizes  ", &indent)?;
+    }
     if !candidate.padded.is_empty() {
         let spans: Vec<String> = candidate
             .padded
@@ -87,6 +94,17 @@ fn detail(candidate: &LadderCandidate, sink: &mut impl Write) -> io::Result<()> 
         paragraph(sink, &not_priced(&candidate.decoder_replay_sizes), "  decoder replay ", &indent)?;
     }
     captures(&candidate.descriptors, sink)
+}
+
+/// Capture sizes in one line, each ladder cut to about `width`: `decode 1-8, prefill 4-512 tokens` where kinds of step
+/// have ladders of their own.
+pub(super) fn ladders(ladders: &[LadderSizes], capture_sizes: &[u32], width: usize) -> String {
+    if ladders.len() < 2 {
+        return number::sizes(capture_sizes, width);
+    }
+    let each =
+        |ladder: &LadderSizes| format!("{} ({}) {}", ladder.phase, ladder.unit, number::sizes(&ladder.sizes, width));
+    ladders.iter().map(each).collect::<Vec<_>>().join("; ")
 }
 
 /// The descriptors in capture order. Neighbours of one kind share a line, and so do neighbouring sizes that are captured

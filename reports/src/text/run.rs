@@ -89,7 +89,7 @@ fn ladders(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<
             candidate.name.clone(),
             candidate.cudagraph_mode.clone(),
             candidate.capture_sizes.len().to_string(),
-            number::sizes(&candidate.capture_sizes, 32),
+            super::ladder::ladders(&candidate.ladders, &candidate.capture_sizes, 32),
             format!("{served} of {}", candidate.artifacts.len()),
         ]);
     }

@@ -23,16 +23,26 @@ pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> 
     writeln!(sink)?;
     provenance(&report.profile, sink)?;
     writeln!(sink)?;
-    for note in [
+    paragraph(
+        sink,
         "Times count from the loaded model: process start and weight loading are the same for every candidate.",
-        "The profiling run is the model's first, so it is also what compiles the model: a start-up log shows compilation \
-         before the size of the KV cache.",
-        "The seconds of a capture hold its one warm-up run; the first capture of a start takes longer.",
-    ] {
-        paragraph(sink, note, "- ", "  ")?;
-    }
-    Ok(())
+        "- ",
+        "  ",
+    )?;
+    let notes = if report.engine.name == "sglang" { SGLANG_NOTES } else { VLLM_NOTES };
+    notes.iter().try_for_each(|note| paragraph(sink, note, "- ", "  "))
 }
+
+const VLLM_NOTES: [&str; 2] = [
+    "The profiling run is the model's first, so it is also what compiles the model: a start-up log shows compilation \
+     before the size of the KV cache.",
+    "The seconds of a capture hold its one warm-up run; the first capture of a start takes longer.",
+];
+
+const SGLANG_NOTES: [&str; 2] = [
+    "The KV pool is a share of the device, taken before any capture: graphs and activations are paid from the rest.",
+    "The seconds of a capture are the profile's, its two warm-up runs included; the first capture of a start takes longer.",
+];
 
 fn gib(bytes: u64) -> String {
     number::fixed(bytes as f64 / f64::from(1 << 30), 2)

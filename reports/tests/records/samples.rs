@@ -3,10 +3,10 @@
 use reports::{
     Alternative, ArtifactReport, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord,
     EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts,
-    LadderReport, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport,
-    ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA, Saving, Scale,
-    ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport,
-    StepTimes, Warning,
+    LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung,
+    ProfileReport, ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA,
+    Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord,
+    StepShapeReport, StepTimes, Warning,
 };
 
 pub(crate) fn engine() -> EngineReport {
@@ -20,6 +20,11 @@ pub(crate) fn engine() -> EngineReport {
         attention_support: Some("ALWAYS".into()),
         async_scheduling: Some(true),
     }
+}
+
+/// The ladders of an engine whose steps all pad to the same sizes.
+fn ladders(sizes: &[u32]) -> Vec<LadderSizes> {
+    vec![LadderSizes { phase: "all".into(), unit: "tokens".into(), sizes: sizes.to_vec() }]
 }
 
 pub(crate) fn scenario() -> ScenarioReport {
@@ -120,6 +125,7 @@ fn filled(name: &str, scale: f64) -> CandidateReport {
 pub(crate) fn with_graphs(scale: f64) -> CandidateReport {
     let mut candidate = filled("engine default", scale);
     candidate.capture_sizes = vec![1, 2, 4, 8, 16];
+    candidate.ladders = ladders(&[1, 2, 4, 8, 16]);
     candidate.cudagraph_mode = "FULL_AND_PIECEWISE".into();
     let count = |steps: f64| (steps * scale) as u64;
     candidate.rungs = vec![
@@ -305,6 +311,7 @@ pub(crate) fn ladder() -> LadderReport {
                 requested_mode: Some("FULL".into()),
                 cudagraph_mode: "FULL_AND_PIECEWISE".into(),
                 capture_sizes: vec![1, 2, 4, 8],
+                ladders: ladders(&[1, 2, 4, 8]),
                 ceiling: Some(8),
                 padded: PaddedSpan::of_table((1..=8).map(|size| (size, padded(size)))),
                 descriptors,
@@ -320,6 +327,7 @@ pub(crate) fn ladder() -> LadderReport {
                 requested_mode: None,
                 cudagraph_mode: "NONE".into(),
                 capture_sizes: vec![],
+                ladders: ladders(&[]),
                 ceiling: None,
                 padded: vec![],
                 descriptors: vec![],
@@ -419,6 +427,7 @@ pub(crate) fn cost(dense_ns: u64) -> CostTerms {
         step_overhead_ns,
         request_overhead_ns,
         launch_ns,
+        update_ns: 0,
         bookkeeping_ns,
         host_ns,
         step_ns: device_ns.max(host_ns),
@@ -445,6 +454,7 @@ pub(crate) fn explain() -> ExplainReport {
         profile: Some(profile()),
         candidate: "textbook".into(),
         capture_sizes: vec![1, 4, 8, 16, 32],
+        ladders: ladders(&[1, 4, 8, 16, 32]),
         cudagraph_mode: "FULL_AND_PIECEWISE".into(),
         step: Some(1_204),
         shape: StepShapeReport {

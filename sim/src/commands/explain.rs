@@ -142,9 +142,10 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     rules.extend(arguments.other_graphs.rules(&setup.graphs, &step, &dispatch));
     Ok(ExplainReport {
         engine: record::engine(&setup.options),
-        profile: Some(record::profile(&inputs.profile, &inputs.profile_name)),
+        profile: Some(record::profile(&inputs.profile, &inputs.profile_name, &inputs.scenario.server)),
         candidate: candidate.name.clone(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
+        ladders: record::ladders(&setup.graphs),
         cudagraph_mode: setup.graphs.mode_name(),
         step: arguments.step,
         shape: record_explain::shape(&step),
@@ -152,7 +153,10 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
         chosen: record_explain::choice(&step, &dispatch, setup.cost.eager(), pricing),
         compiled_for: record_explain::compiled_for(&setup.graphs, &dispatch),
         alternatives: record_explain::alternatives(&setup.graphs, &step, &dispatch, pricing),
-        flags: record_explain::flags(&setup.cost.price(&step.work, &dispatch)),
+        flags: record_explain::flags(&setup.cost.price(&step.work, &dispatch))
+            .into_iter()
+            .chain(record_explain::about_updates(&setup.graphs, &setup.cost, &dispatch))
+            .collect(),
         warnings,
     })
 }
@@ -173,9 +177,13 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     rules.extend(arguments.other_graphs.rules(&plan, &step, &dispatch));
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
-        profile: profile.as_ref().zip(arguments.profile.as_ref()).map(|(profile, name)| record::profile(profile, name)),
+        profile: profile
+            .as_ref()
+            .zip(arguments.profile.as_ref())
+            .map(|(profile, name)| record::profile(profile, name, &options)),
         candidate: FLAGS_NAME.to_owned(),
         capture_sizes: plan.capture_sizes().to_vec(),
+        ladders: record::ladders(&plan),
         cudagraph_mode: plan.mode_name(),
         step: None,
         shape: record_explain::shape(&step),

@@ -76,7 +76,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let report = PriceReport {
         scenario: record::scenario(&inputs.scenario, None),
         engine: EngineReport { max_model_len: None, ..record::engine(&inputs.scenario.server) },
-        profile: record::profile(&inputs.profile, &inputs.profile_name),
+        profile: record::profile(&inputs.profile, &inputs.profile_name, &inputs.scenario.server),
         warnings,
         candidates,
     };

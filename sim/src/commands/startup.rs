@@ -48,7 +48,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let candidates = inputs.scenario.candidates.iter().zip(&setups);
     let report = StartupReport {
         engine: EngineReport { max_model_len: None, async_scheduling: None, ..record::engine(&inputs.scenario.server) },
-        profile: record::startup_profile(&inputs.profile, &inputs.profile_name),
+        profile: record::startup_profile(&inputs.profile, &inputs.profile_name, &inputs.scenario.server),
         warnings,
         candidates: candidates
             .map(|(candidate, setup)| record::startup(&candidate.name, setup, &inputs.profile))

@@ -2,8 +2,17 @@
 //!
 //! ```text
 //! device = dense(rows) + head(requests) + attention(prefills, decodes, padded requests)
-//! host   = step overhead + per-request overhead + launch + padding bookkeeping
+//! host   = step overhead + per-request overhead + launch + updates + padding bookkeeping
+//!
+//! launch = operations x (launch + framework)                            without a graph
+//!        = replay, its nodes included                                   FULL
+//!        = pieces x replay + nodes + attention launches x (launch + framework)   PIECEWISE
+//! updates = executables updated x update                                deduplicated graphs of another size
 //! ```
+//!
+//! The attention between two pieces is launched as the engine launches a step without a graph: by the compiled model in
+//! vLLM, operation by operation in SGLang, whose breakable graphs are PIECEWISE here. What rebuilds attention metadata
+//! for the real requests of such a step is part of the padding bookkeeping.
 //!
 //! Floats live in here only: every term is rounded to a nanosecond once, and sums are sums of rounded terms.
 

@@ -83,7 +83,10 @@ pub struct CostModel {
     launch_compiled_ns: u64,
     launch_piecewise_ns: u64,
     launch_full_ns: u64,
+    update_us: f64,
     eager: Execution,
+    /// Pieces of a PIECEWISE step.
+    pub pieces: u32,
     /// Groups that are derived as a whole, not measured or imported.
     derived: CostGroups,
     /// How host and device time combine.
@@ -105,7 +108,8 @@ impl CostModel {
         let replay = &machine.replay.figures;
         let dispatch = &engine.dispatch.figures;
         let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
-        let compiled_op_us = launch_us + dispatch.compiled_us;
+        let (eager_op_us, compiled_op_us) = (launch_us + dispatch.eager_us, launch_us + dispatch.compiled_us);
+        let break_op_us = if side.eager == Execution::Eager { eager_op_us } else { compiled_op_us };
         let pieces = f64::from(side.pieces);
         let attention = profile.attention().map(|group| group.figures.clone());
         Self {
@@ -116,13 +120,15 @@ impl CostModel {
             step_overhead_ns: nanoseconds(engine.host.figures.step_overhead_us),
             per_request_us: engine.host.figures.per_request_us,
             bookkeeping_ns: nanoseconds(engine.host.figures.padding_bookkeeping_us),
-            launch_eager_ns: nanoseconds(f64::from(ops.eager) * (launch_us + dispatch.eager_us)),
+            launch_eager_ns: nanoseconds(f64::from(ops.eager) * eager_op_us),
             launch_compiled_ns: nanoseconds(f64::from(ops.compiled) * compiled_op_us),
             launch_piecewise_ns: nanoseconds(
-                pieces * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * compiled_op_us,
+                pieces * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * break_op_us,
             ),
             launch_full_ns: nanoseconds(replay.fixed_us + nodes_us),
+            update_us: machine.update.figures.update_us,
             eager: side.eager,
+            pieces: side.pieces,
             derived: derived_groups(profile),
             overlap: profile.overlap,
             planned_launch: PlannedLaunch::of(profile, side.eager),
@@ -152,6 +158,12 @@ impl CostModel {
         self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, dispatch))
     }
 
+    /// The price of a step that first updates executables which its graph shares with others.
+    #[must_use]
+    pub fn add_updates(&self, cost: StepCost, updates: u32) -> StepCost {
+        StepCost { updates, update_ns: nanoseconds(self.update_us * f64::from(updates)), ..cost }
+    }
+
     /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,
     /// launches, bookkeeping and padded requests differ, head, attention and overhead do not.
     #[must_use]
@@ -167,6 +179,8 @@ impl CostModel {
             dense_ns: rows.ns,
             attention_ns: cost.attention_ns - self.padded_requests_ns(padded_requests(work, dispatch)),
             launch_ns: self.launch_ns(self.eager),
+            update_ns: 0,
+            updates: 0,
             bookkeeping_ns: 0,
             ..*cost
         };
@@ -438,6 +452,33 @@ mod tests {
             launch_us(Execution::Piecewise),
             33.0 * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * (launch + dispatch.compiled_us),
         );
+    }
+
+    #[test]
+    fn breaks_of_an_engine_without_compilation_are_launched_operation_by_operation() {
+        let profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+        let piecewise_ns = |eager| {
+            let cost = model("h100-llama-2-7b", eager);
+            cost.price_as(&decode(1, 100), Execution::Piecewise, Rows(1), Requests(0)).launch_ns as f64
+        };
+        let (ops, dispatch) = (&profile.engine.ops.figures, &profile.engine.dispatch.figures);
+        let more_us = f64::from(ops.attention_launches) * (dispatch.eager_us - dispatch.compiled_us);
+        let difference_us = (piecewise_ns(Execution::Eager) - piecewise_ns(Execution::CompiledEager)) / 1e3;
+        assert!((difference_us - more_us).abs() < 2e-3, "{difference_us} {more_us}");
+    }
+
+    #[test]
+    fn updates_are_launch_time_that_a_step_without_its_graph_does_not_pay() {
+        let profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+        let cost = model("h100-llama-2-7b", Execution::Eager);
+        let (work, dispatched) = (decode(9, 1000), dispatch(RuntimeMode::Piecewise, 16, None));
+        let price = cost.price(&work, &dispatched);
+        let switched = cost.add_updates(price, 33);
+        assert_eq!(switched.update_ns, (33.0 * profile.machine.update.figures.update_us * 1e3).round() as u64);
+        assert_eq!(switched.host().0 - price.host().0, switched.update_ns);
+        assert_eq!(switched.launch().0 - price.launch().0, switched.update_ns);
+        let without = |price| cost.eager_period(&work, &dispatched, price, true).on_line;
+        assert_eq!(without(&switched), without(&price));
     }
 
     #[test]

@@ -204,8 +204,12 @@ pub struct StepCost {
     pub request_overhead_ns: u64,
     /// Host: launches or replays.
     pub launch_ns: u64,
+    /// Host: updates of executables that graphs share, between the replays.
+    pub update_ns: u64,
     /// Host: dispatch and padding bookkeeping of a graph step.
     pub bookkeeping_ns: u64,
+    /// Executables updated.
+    pub updates: u32,
     /// Groups whose figures were read outside their measured range.
     pub outside: CostGroups,
     /// Groups whose figures are derived, and were read inside their valid range.
@@ -227,10 +231,10 @@ impl StepCost {
         SimDuration(self.step_overhead_ns + self.request_overhead_ns + self.bookkeeping_ns)
     }
 
-    /// Host time of launches or replays.
+    /// Host time of launches or replays, and of the updates between them.
     #[must_use]
     pub fn launch(&self) -> SimDuration {
-        SimDuration(self.launch_ns)
+        SimDuration(self.launch_ns + self.update_ns)
     }
 
     /// All host time of the step.

@@ -1,7 +1,11 @@
 //! What a server captures and which graph each step runs, whichever engine it is.
 
+use std::collections::BTreeSet;
+
 use super::error::EngineError;
 use super::options::EngineOptions;
+use super::sglang::dedup::SegmentLikeness;
+use super::sglang::plan::SharedGraphs;
 use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
 use super::step::StepPlan;
 use super::vllm::compile_ranges::CompileRanges;
@@ -15,6 +19,26 @@ pub enum GraphPlan {
     Vllm(vllm::plan::GraphPlan),
     /// SGLang's.
     Sglang(sglang::plan::GraphPlan),
+}
+
+/// The captured sizes of one kind of step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ladder {
+    /// `decode`, `prefill` (steps that compute prompts), or `all` where every step pads to the same sizes.
+    pub phase: &'static str,
+    /// What the sizes count.
+    pub unit: LadderUnit,
+    /// The sizes, ascending.
+    pub sizes: Vec<u32>,
+}
+
+/// What the sizes of a ladder count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LadderUnit {
+    /// Tokens of the step.
+    Tokens,
+    /// Requests of the step.
+    Requests,
 }
 
 /// A rewrite of the flags by the engine, or a consequence of them.
@@ -199,6 +223,37 @@ impl GraphPlan {
         }
     }
 
+    /// The sizes that each kind of step pads to, where kinds differ; otherwise the one ladder of all.
+    #[must_use]
+    pub fn ladders(&self) -> Vec<Ladder> {
+        if self.has_one_ladder() {
+            let sizes = self.capture_sizes().to_vec();
+            return vec![Ladder { phase: "all", unit: LadderUnit::Tokens, sizes }];
+        }
+        let of_phase =
+            |decode: bool| self.capture_order().iter().filter(move |graph| graph.uniform.is_some() == decode);
+        let in_requests = of_phase(true).all(|graph| graph.requests.is_some());
+        let requests = |graph: &Descriptor| graph.requests.filter(|_| in_requests).unwrap_or(graph.tokens);
+        let decode = ascending(of_phase(true).map(requests));
+        let prefill = ascending(of_phase(false).map(|graph| graph.tokens));
+        let decode_unit = if in_requests { LadderUnit::Requests } else { LadderUnit::Tokens };
+        let ladders = [
+            Ladder { phase: "decode", unit: decode_unit, sizes: decode },
+            Ladder { phase: "prefill", unit: LadderUnit::Tokens, sizes: prefill },
+        ];
+        ladders.into_iter().filter(|ladder| !ladder.sizes.is_empty()).collect()
+    }
+
+    /// What graphs of `pieces` segments share with graphs of other sizes, as capture leaves it; `None` where every graph
+    /// has executables of its own.
+    #[must_use]
+    pub fn shared_graphs(&self, pieces: u32) -> Option<SharedGraphs> {
+        match self {
+            Self::Vllm(_) => None,
+            Self::Sglang(plan) => plan.shared_graphs(pieces, SegmentLikeness::default()),
+        }
+    }
+
     /// CUDA graphs captured for a model of `attention_layers`.
     #[must_use]
     pub fn cuda_graphs(&self, attention_layers: u32) -> u64 {
@@ -207,4 +262,8 @@ impl GraphPlan {
             Self::Sglang(plan) => plan.cuda_graphs(attention_layers),
         }
     }
+}
+
+fn ascending(sizes: impl Iterator<Item = u32>) -> Vec<u32> {
+    sizes.collect::<BTreeSet<u32>>().into_iter().collect()
 }

@@ -29,6 +29,10 @@ pub struct StepTotals {
     pub request_overhead: SimDuration,
     /// Host time of launches and replays.
     pub launch: SimDuration,
+    /// Host time of updates of shared executables.
+    pub update: SimDuration,
+    /// Executables updated.
+    pub updates: u64,
     /// Host time of dispatch and padding bookkeeping.
     pub bookkeeping: SimDuration,
     /// The device waited for the host although there was work.
@@ -65,6 +69,8 @@ impl StepTotals {
         self.step_overhead += SimDuration(cost.step_overhead_ns);
         self.request_overhead += SimDuration(cost.request_overhead_ns);
         self.launch += SimDuration(cost.launch_ns);
+        self.update += SimDuration(cost.update_ns);
+        self.updates += u64::from(cost.updates);
         self.bookkeeping += SimDuration(cost.bookkeeping_ns);
         self.device_idle += step.span.device_idle;
         self.waiting_max = self.waiting_max.max(step.waiting);
@@ -83,7 +89,7 @@ impl StepTotals {
     /// Host time of all steps.
     #[must_use]
     pub fn host(&self) -> SimDuration {
-        self.step_overhead + self.request_overhead + self.launch + self.bookkeeping
+        self.step_overhead + self.request_overhead + self.launch + self.update + self.bookkeeping
     }
 
     /// The mean over all steps of a total, in milliseconds; `None` without steps.

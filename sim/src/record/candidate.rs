@@ -7,6 +7,7 @@ use reports::{
     SloAttainment, SpecDecode, Startup,
 };
 
+use super::ladder::ladders;
 use super::step::{artifact, descriptor, mode};
 use crate::cost::startup::StartupPart;
 use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
@@ -21,6 +22,7 @@ pub fn candidate(name: &str, setup: &Setup, summary: &Summary) -> CandidateRepor
     let mut report = CandidateReport {
         name: name.to_owned(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
+        ladders: ladders(&setup.graphs),
         cudagraph_mode: setup.graphs.mode_name(),
         ..CandidateReport::default()
     };
@@ -75,6 +77,7 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
     report.mean_step_ms = mean_ms(totals.duration);
     report.host_ms_per_step = mean_ms(totals.host());
     report.device_idle_ms_per_step = mean_ms(totals.device_idle);
+    report.executable_updates = totals.updates.into();
     report.preemptions = totals.preemptions.into();
     report.peak_kv_usage =
         (totals.usable_blocks > 0).then(|| f64::from(totals.used_blocks_max) / f64::from(totals.usable_blocks)).into();
@@ -88,6 +91,7 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
         step_overhead_ms: mean_ms(totals.step_overhead),
         request_overhead_ms: mean_ms(totals.request_overhead),
         launch_ms: mean_ms(totals.launch),
+        update_ms: mean_ms(totals.update),
         bookkeeping_ms: mean_ms(totals.bookkeeping),
     };
 }
@@ -200,6 +204,7 @@ fn set_price(report: &mut CandidateReport, setup: &Setup) {
     report.descriptors_captured = setup.graphs.capture_order().len().into();
     report.cuda_graphs = setup.cuda_graphs().into();
     report.graph_memory_bytes = setup.graph_memory.total().0.into();
+    report.graph_memory_spared_bytes = setup.graph_memory_spared.0.into();
     report.graph_estimate_bytes = setup.graph_reserve.estimate.map(|bytes| bytes.0).into();
     report.kv_blocks = KvBlocks {
         in_force: setup.kv_pool.num_gpu_blocks.into(),

@@ -52,12 +52,11 @@ pub fn engine(options: &EngineOptions) -> EngineReport {
     }
 }
 
-/// Groups that no figure of a vLLM run comes from.
-const UNUSED: [&str; 2] = ["machine.update", "machine.bandwidth"];
-
-/// The profile, by the name or path it was asked for, with the provenance of each group that prices steps, memory or start-up.
+/// The profile, by the name or path it was asked for, with the provenance of each group that prices steps, memory or
+/// start-up of `server`'s engine: only SGLang updates executables.
 #[must_use]
-pub fn profile(profile: &Profile, name: &str) -> ProfileReport {
+pub fn profile(profile: &Profile, name: &str, server: &EngineOptions) -> ProfileReport {
+    let updates = if server.sglang().is_some() { "" } else { "machine.update" };
     let shadowed = if profile.engine.attention.is_some() { "machine.attention" } else { "" };
     ProfileReport {
         name: name.to_owned(),
@@ -70,7 +69,7 @@ pub fn profile(profile: &Profile, name: &str) -> ProfileReport {
         groups: profile
             .groups()
             .into_iter()
-            .filter(|(name, _)| !UNUSED.contains(name) && *name != shadowed)
+            .filter(|(name, _)| ![updates, "machine.bandwidth", shadowed].contains(name))
             .map(|(name, provenance)| group(name, provenance))
             .collect(),
     }

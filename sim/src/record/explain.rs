@@ -75,7 +75,7 @@ pub fn choice(step: &ExplainedStep, dispatch: &Dispatch, eager: Execution, prici
     }
 }
 
-/// What else could have run: the rungs beside the one that ran, and both eager kinds.
+/// What else could have run: the rungs beside the one that ran, and the eager kinds that the engine has.
 #[must_use]
 pub fn alternatives(
     plan: &GraphPlan,
@@ -114,7 +114,8 @@ pub fn alternatives(
     rungs
         .into_iter()
         .filter_map(|(name, key)| key.map(|key| rung(name, key)))
-        .chain([Execution::CompiledEager, Execution::Eager].map(eager))
+        .chain(plan.compiled().map(|_| eager(Execution::CompiledEager)))
+        .chain([eager(Execution::Eager)])
         .collect()
 }
 
@@ -148,6 +149,31 @@ fn alternative(
             .map(|(cost, chosen_ns)| cost.step_ns.cast_signed() - chosen_ns.cast_signed()),
         cost,
     }
+}
+
+/// A remark on a graph whose executables others share: its price is that of the same graph run again.
+#[must_use]
+pub fn about_updates(plan: &GraphPlan, cost: &CostModel, dispatch: &Dispatch) -> Option<String> {
+    let mut shared = plan.shared_graphs(cost.pieces)?;
+    let mut switches = |graph: &Descriptor| shared.replay(graph);
+    switches(&dispatch.descriptor);
+    let other = plan
+        .capture_order()
+        .iter()
+        .find(|graph| {
+            let alike = graph.mode == dispatch.descriptor.mode && graph.uniform == dispatch.descriptor.uniform;
+            alike && **graph != dispatch.descriptor
+        })
+        .filter(|_| dispatch.descriptor.mode != RuntimeMode::None)?;
+    let updates = switches(other);
+    let update = cost.add_updates(StepCost::default(), updates).launch();
+    (updates > 0).then(|| {
+        format!(
+            "updates: none, as the same graph ran before; after another size of its phase {updates} executables are \
+             updated first, {:.3} ms",
+            update.as_ms()
+        )
+    })
 }
 
 /// Remarks on where a price came from.

@@ -1,12 +1,12 @@
 //! One candidate's ladder as one record.
 
 use calibrate::profile::Profile;
-use reports::{DescriptorRecord, LadderCandidate, LadderCounts, PaddedSpan};
+use reports::{DescriptorRecord, LadderCandidate, LadderCounts, LadderSizes, PaddedSpan};
 
 use super::step::descriptor;
 use crate::cost::startup::capture_s;
 use crate::engine::options::EngineOptions;
-use crate::engine::plan::GraphPlan;
+use crate::engine::plan::{GraphPlan, Ladder, LadderUnit};
 use crate::engine::shape::RuntimeMode;
 
 /// What the engine would capture; seconds and CUDA graphs need a profile.
@@ -21,6 +21,7 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
         requested_mode: options.requested_mode(),
         cudagraph_mode: plan.mode_name(),
         capture_sizes: plan.capture_sizes().to_vec(),
+        ladders: ladders(plan),
         ceiling: plan.capture_sizes().last().copied(),
         padded: if plan.has_one_ladder() {
             PaddedSpan::of_table(padded_table(plan.capture_sizes()))
@@ -45,6 +46,20 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
         },
         capture_s: profile.map(|profile| capture_s(profile, captured)),
     }
+}
+
+/// The sizes that each kind of step pads to.
+#[must_use]
+pub fn ladders(plan: &GraphPlan) -> Vec<LadderSizes> {
+    let report = |ladder: Ladder| LadderSizes {
+        phase: ladder.phase.into(),
+        unit: match ladder.unit {
+            LadderUnit::Tokens => "tokens".into(),
+            LadderUnit::Requests => "requests".into(),
+        },
+        sizes: ladder.sizes,
+    };
+    plan.ladders().into_iter().map(report).collect()
 }
 
 /// Every step size up to the ceiling with the captured size that it is padded to.

@@ -11,7 +11,7 @@ mod step;
 
 pub use candidate::candidate;
 pub use context::{engine, profile, scenario, slo};
-pub use ladder::ladder;
+pub use ladder::{ladder, ladders};
 pub use logs::{RequestLogger, StepLogger};
 pub use price::price;
 pub use startup::{startup, startup_profile};

@@ -7,6 +7,7 @@ use super::context;
 use super::step::descriptor;
 use crate::cost::memory::activation_bytes;
 use crate::cost::startup::{Phase, PhaseKind};
+use crate::engine::options::EngineOptions;
 use crate::engine::sglang::warning::Phase as GraphPhase;
 use crate::engine::shape::RuntimeMode;
 use crate::engine::vllm::options::CaptureOrder;
@@ -30,8 +31,8 @@ pub fn startup(name: &str, setup: &Setup, profile: &Profile) -> StartupCandidate
 
 /// The profile with the groups that price a start.
 #[must_use]
-pub fn startup_profile(profile: &Profile, name: &str) -> ProfileReport {
-    let mut report = context::profile(profile, name);
+pub fn startup_profile(profile: &Profile, name: &str, server: &EngineOptions) -> ProfileReport {
+    let mut report = context::profile(profile, name, server);
     report.groups.retain(|group| USED.contains(&group.group.as_str()));
     report
 }

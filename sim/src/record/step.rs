@@ -49,6 +49,7 @@ pub fn cost_terms(cost: &StepCost, overlap: Overlap, asynchronous: bool) -> Cost
         step_overhead_ns: cost.step_overhead_ns,
         request_overhead_ns: cost.request_overhead_ns,
         launch_ns: cost.launch_ns,
+        update_ns: cost.update_ns,
         bookkeeping_ns: cost.bookkeeping_ns,
         host_ns: cost.host().0,
         step_ns: cost.period(overlap, asynchronous).0,

@@ -9,6 +9,7 @@ use crate::cost::{CostModel, StepCost, StepWork};
 use crate::engine::plan::GraphPlan;
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::scheduler::Scheduler;
+use crate::engine::sglang::plan::SharedGraphs;
 use crate::engine::shape::{Dispatch, RankStep, StepShape};
 use crate::engine::step::{Scheduled, StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
@@ -43,6 +44,8 @@ pub struct Replica<'a> {
 struct Rank {
     scheduler: Scheduler,
     slots: Slots,
+    /// Which graphs its shared executables stand for.
+    shared: Option<SharedGraphs>,
 }
 
 /// How the slots of one rank are numbered among those of all ranks: so observers see them.
@@ -89,7 +92,10 @@ impl<'a> Replica<'a> {
     #[must_use]
     pub fn new(schedulers: Vec<Scheduler>, graphs: &'a GraphPlan, cost: &'a CostModel) -> Self {
         let shift = schedulers.len().next_power_of_two().trailing_zeros();
-        let rank = |(rank, scheduler)| Rank { scheduler, slots: Slots { shift, rank } };
+        let rank = |(rank, scheduler)| {
+            let shared = graphs.shared_graphs(cost.pieces);
+            Rank { scheduler, slots: Slots { shift, rank }, shared }
+        };
         Self {
             ranks: (0..).zip(schedulers).map(rank).collect(),
             graphs,
@@ -218,7 +224,7 @@ impl<'a> Replica<'a> {
         observer: &mut impl Observer,
     ) -> Result<(SimTime, SimTime), ServerError> {
         let work = StepWork::of(&flight.plan);
-        let cost = self.cost.price(&work, &dispatch);
+        let cost = self.ranks[0].switch(self.cost, self.cost.price(&work, &dispatch), &dispatch);
         let span = self.timeline.run(self.now, self.work_since, &cost);
         self.tell(0, flight, &RankCost { work, dispatch, cost }, span, observer)?;
         Ok((span.end, span.host_free))
@@ -232,8 +238,11 @@ impl<'a> Replica<'a> {
     ) -> Result<(SimTime, SimTime), ServerError> {
         let shapes: Vec<StepShape> = flights.iter().map(|flight| flight.plan.shape).collect();
         let steps = self.graphs.dispatch_ranks(&shapes);
-        let prices: Vec<RankCost> =
+        let mut prices: Vec<RankCost> =
             flights.iter().zip(&steps).map(|(flight, step)| self.price_rank(&flight.plan, step)).collect();
+        for (rank, price) in self.ranks.iter_mut().zip(&mut prices) {
+            price.cost = rank.switch(self.cost, price.cost, &price.dispatch);
+        }
         let costs: Vec<StepCost> = prices.iter().map(|price| price.cost).collect();
         let mut spans = Vec::with_capacity(costs.len());
         self.timeline.run_together(self.now, self.work_since, &costs, |_, span| spans.push(span));
@@ -329,6 +338,17 @@ struct RankCost {
     work: StepWork,
     dispatch: Dispatch,
     cost: StepCost,
+}
+
+impl Rank {
+    /// Points shared executables at the graph that runs, and adds the price of that.
+    #[inline]
+    fn switch(&mut self, model: &CostModel, cost: StepCost, dispatch: &Dispatch) -> StepCost {
+        match &mut self.shared {
+            Some(shared) => model.add_updates(cost, shared.replay(&dispatch.descriptor)),
+            None => cost,
+        }
+    }
 }
 
 impl Slots {

@@ -5,6 +5,7 @@ use reports::Warning;
 use super::declared::rests_on_declared;
 use super::steady::second_steady_state;
 use super::{count, percent, was};
+use crate::engine::plan::{Ladder, LadderUnit};
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
 use crate::scenario::{Scenario, WarmUp};
@@ -82,7 +83,7 @@ fn nothing_left(scenario: &Scenario, summary: &Summary) -> Option<String> {
 
 fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {
     let above = summary.rungs.fallbacks.get(&FallbackCause::AboveCeiling).copied().filter(|&steps| steps > 0)?;
-    let ceiling = setup.graphs.capture_sizes().last().copied().unwrap_or_default();
+    let ceilings: Vec<String> = setup.graphs.ladders().iter().map(ceiling_of).collect();
     let decode = match summary.rungs.decode_steps_above_ceiling {
         0 => "none of them pure decode".to_owned(),
         steps => format!(
@@ -91,10 +92,24 @@ fn ceiling(setup: &Setup, summary: &Summary) -> Option<String> {
         ),
     };
     Some(format!(
-        "the load goes above the largest captured size, {ceiling} tokens: {} ({}) ran without a graph, {decode}",
+        "the load goes above the largest captured size, {}: {} ({}) ran without a graph, {decode}",
+        ceilings.join(" and "),
         count(above, "step"),
         percent(above, summary.steps.steps)
     ))
+}
+
+/// `512 tokens`; `32 requests of decode` where each kind of step has a ladder of its own.
+fn ceiling_of(ladder: &Ladder) -> String {
+    let unit = match ladder.unit {
+        LadderUnit::Tokens => "tokens",
+        LadderUnit::Requests => "requests",
+    };
+    let largest = ladder.sizes.last().copied().unwrap_or_default();
+    match ladder.phase {
+        "all" => format!("{largest} {unit}"),
+        phase => format!("{largest} {unit} of {phase}"),
+    }
 }
 
 fn relaxed(setup: &Setup, summary: &Summary) -> Option<String> {

@@ -123,7 +123,8 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
 
 /// The largest decode batch should be a rung: the busiest steps are the ones that pay for a missing one.
 fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
-    let ceiling = *setup.graphs.capture_sizes().last()?;
+    let sglang = setup.options.sglang().is_some();
+    let ceiling = if sglang { setup.graphs.decode_ceiling() } else { *setup.graphs.capture_sizes().last()? };
     let Limit { flag, value: requests } = setup.options.limits().requests;
     let largest_tokens = requests.saturating_mul(setup.options.decode_tokens());
     if largest_tokens > ceiling {
@@ -135,13 +136,18 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
         .capture_order()
         .iter()
         .any(|key| key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured));
+    let advice = if sglang {
+        format!("padded; add {requests} to cuda_graph_bs_decode")
+    } else {
+        format!("padded or relaxed; add {largest_tokens} to cudagraph_capture_sizes")
+    };
     (!is_rung).then(|| {
         Warning::about(
             name,
             "largest_batch_not_a_rung",
             format!(
                 "the largest decode batch, {largest_tokens} tokens ({flag} = {requests}), is not a captured \
-                 size: every full batch is padded or relaxed; add {largest_tokens} to cudagraph_capture_sizes"
+                 size: every full batch is {advice}"
             ),
         )
     })

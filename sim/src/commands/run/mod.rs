@@ -196,7 +196,7 @@ fn report(
         seed: seeds[0],
         seeds: (seeds.len() > 1).then(|| seeds.to_vec()),
         engine: record::engine(&inputs.scenario.server),
-        profile: record::profile(&inputs.profile, &inputs.profile_name),
+        profile: record::profile(&inputs.profile, &inputs.profile_name, &inputs.scenario.server),
         warnings,
         candidates: by_candidate
             .iter()

@@ -313,13 +313,14 @@ impl GraphPlan {
         self.capture_order.iter().map(segments).sum()
     }
 
-    /// The executables that segments share, as capture leaves them; `None` without deduplication.
+    /// The executables that the `pieces` segments of a graph share with those of other sizes, as capture leaves them;
+    /// `None` without deduplication.
     #[must_use]
-    pub fn shared_graphs(&self, attention_layers: u32, likeness: SegmentLikeness) -> Option<SharedGraphs> {
+    pub fn shared_graphs(&self, pieces: u32, likeness: SegmentLikeness) -> Option<SharedGraphs> {
         let of_phase = |decode: bool| {
             let graphs = self.capture_order.iter().filter(|graph| is_shared_in(graph, decode));
             let keys: Vec<u32> = graphs.map(variant).collect();
-            (!keys.is_empty()).then(|| SharedExecutables::new(&keys, self.pieces(attention_layers), likeness))
+            (!keys.is_empty()).then(|| SharedExecutables::new(&keys, pieces, likeness))
         };
         self.settings.dedup.then(|| SharedGraphs { decode: of_phase(true), prefill: of_phase(false) })
     }
@@ -605,11 +606,11 @@ mod tests {
         let mut options = h100();
         options.graphs.enable_cuda_graph_dedup = true;
         let plan = build(&options);
-        let mut shared = plan.shared_graphs(32, SegmentLikeness::SamePlace).expect("it is on");
+        let mut shared = plan.shared_graphs(33, SegmentLikeness::SamePlace).expect("it is on");
         let ran = |tokens| plan.dispatch(&prefill(1, tokens)).descriptor;
         assert_eq!([64, 64, 128].map(|tokens| shared.replay(&ran(tokens))), [33, 0, 33]);
         assert_eq!(shared.replay(&plan.dispatch(&decode(8, 1)).descriptor), 0, "full graphs have their own");
         assert_eq!(shared.spared_executables(), 57 * 33);
-        assert!(build(&h100()).shared_graphs(32, SegmentLikeness::SamePlace).is_none());
+        assert!(build(&h100()).shared_graphs(33, SegmentLikeness::SamePlace).is_none());
     }
 }
