@@ -10,5 +10,6 @@ pub mod request;
 pub mod scheduler;
 pub mod sglang;
 pub mod shape;
+mod slab;
 pub mod step;
 pub mod vllm;

@@ -30,15 +30,16 @@ use super::options::{OutputEnd, SglangOptions};
 use super::pages::PagePool;
 use crate::engine::refusal::Refusal;
 use crate::engine::request::{NewRequest, Slot};
+use crate::engine::slab::Slab;
 use adder::PrefillLimits;
 use ratio::NewTokenRatio;
-use request::{Request, Slab};
+use request::Request;
 
 /// One engine's scheduler: its waiting queue, its running list and its KV pages.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     rules: Rules,
-    requests: Slab,
+    requests: Slab<Request>,
     /// Not admitted, or retracted; the head goes first.
     waiting: VecDeque<Slot>,
     /// Prompts computed, or to be computed by a step in flight.

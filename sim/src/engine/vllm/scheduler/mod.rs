@@ -21,17 +21,18 @@ use super::memory::BlockPool;
 use super::options::{SchedulingPolicy, Version, VllmOptions};
 use crate::engine::refusal::{Refusal, fits};
 use crate::engine::request::{Adapter, NewRequest, Slot};
+use crate::engine::slab::Slab;
 use cadence::PrefillCadence;
 use drafting::Drafting;
 use long_prefill::LongPrefill;
 use queue::{Rank, WaitingQueue};
-use request::{Request, Slab};
+use request::Request;
 
 /// One engine's scheduler: its waiting queue, its running list and its KV blocks.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     rules: Rules,
-    requests: Slab,
+    requests: Slab<Request>,
     /// Not admitted, or preempted.
     waiting: WaitingQueue,
     /// Admitted, in order of admission: scheduled from the front.

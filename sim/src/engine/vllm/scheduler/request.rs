@@ -1,8 +1,6 @@
 //! What the scheduler keeps of each live request.
 
-use std::ops::{Index, IndexMut};
-
-use crate::engine::request::{Adapter, NewRequest, RequestId, Slot};
+use crate::engine::request::{Adapter, NewRequest, RequestId};
 use crate::engine::step::Scheduled;
 use crate::engine::vllm::memory::Held;
 
@@ -102,44 +100,5 @@ impl Request {
     #[inline]
     pub(super) fn is_finished(&self) -> bool {
         self.known >= self.limit
-    }
-}
-
-/// Live requests by slot. Vacated slots are reused, so that memory follows the most requests ever live at once.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Slab {
-    requests: Vec<Request>,
-    vacant: Vec<Slot>,
-}
-
-impl Slab {
-    pub(super) fn insert(&mut self, request: Request) -> Slot {
-        if let Some(slot) = self.vacant.pop() {
-            self[slot] = request;
-            return slot;
-        }
-        let slot = Slot(u32::try_from(self.requests.len()).expect("request numbers are 32 bits wide, so slots are"));
-        self.requests.push(request);
-        slot
-    }
-
-    /// Leaves the finished request readable until its slot is taken again.
-    pub(super) fn vacate(&mut self, slot: Slot) {
-        self.vacant.push(slot);
-    }
-}
-
-impl Index<Slot> for Slab {
-    type Output = Request;
-    #[inline]
-    fn index(&self, slot: Slot) -> &Request {
-        &self.requests[slot.0 as usize]
-    }
-}
-
-impl IndexMut<Slot> for Slab {
-    #[inline]
-    fn index_mut(&mut self, slot: Slot) -> &mut Request {
-        &mut self.requests[slot.0 as usize]
     }
 }
