@@ -1,5 +1,9 @@
-//! What can stop a run.
+//! What keeps a server from starting, and what can stop a run.
 
+use crate::cost::memory::NoKvMemory;
+use crate::engine::error::EngineError;
+use crate::engine::sglang;
+use crate::engine::vllm::memory::PoolTooSmall;
 use crate::time::SimTime;
 use crate::traffic::TrafficError;
 
@@ -23,4 +27,34 @@ pub enum ServerError {
         /// Requests in the waiting queue.
         waiting: u32,
     },
+}
+
+/// Why a server would not start with a candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The engine refuses the options.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// SGLang refuses them, or finds no memory for the KV pool.
+    #[error(transparent)]
+    Sglang(#[from] sglang::error::EngineError),
+    /// No memory for the KV pool.
+    #[error(transparent)]
+    NoKvMemory(#[from] NoKvMemory),
+    /// The KV pool cannot hold one request of the longest length.
+    #[error(transparent)]
+    PoolTooSmall(#[from] PoolTooSmall),
+}
+
+impl SetupError {
+    /// What to do about it, where the message does not say so itself.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::Engine(_) | Self::Sglang(_) | Self::PoolTooSmall(_) => String::new(),
+            Self::NoKvMemory(_) => "raise gpu_memory_utilization, lower max_num_batched_tokens or capture fewer and \
+                 smaller graphs, or give num_gpu_blocks_override"
+                .to_owned(),
+        }
+    }
 }

@@ -10,6 +10,6 @@ mod source;
 pub mod start;
 pub mod timeline;
 
-pub use error::ServerError;
+pub use error::{ServerError, SetupError};
 pub use replica::{Replica, RunEnd};
-pub use setup::{Setup, SetupError};
+pub use setup::Setup;

@@ -3,8 +3,9 @@
 use calibrate::profile::Profile;
 use kernels::units::Bytes;
 
+use super::error::SetupError;
 use super::start::{Capture, Start};
-use crate::cost::memory::{GraphMemory, GraphReserve, KvBlocks, KvPool, NoKvMemory, StaticShare};
+use crate::cost::memory::{GraphMemory, GraphReserve, KvBlocks, KvPool, StaticShare};
 use crate::cost::startup::Startup;
 use crate::cost::{CostModel, EngineSide};
 use crate::engine::error::EngineError;
@@ -14,7 +15,6 @@ use crate::engine::scheduler::Scheduler;
 use crate::engine::sglang::memory::request_rows;
 use crate::engine::sglang::options::SglangOptions;
 use crate::engine::sglang::scheduler::{ServerMemory, check_memory};
-use crate::engine::vllm::memory::PoolTooSmall;
 use crate::engine::vllm::options::VllmOptions;
 use crate::engine::{sglang, vllm};
 
@@ -47,36 +47,6 @@ pub struct Setup {
     pub attention_layers: u32,
     /// A scheduler over this setup's KV pool that has seen no request.
     idle_scheduler: Scheduler,
-}
-
-/// Why a server would not start with a candidate.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// The engine refuses the options.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// SGLang refuses them, or finds no memory for the KV pool.
-    #[error(transparent)]
-    Sglang(#[from] sglang::error::EngineError),
-    /// No memory for the KV pool.
-    #[error(transparent)]
-    NoKvMemory(#[from] NoKvMemory),
-    /// The KV pool cannot hold one request of the longest length.
-    #[error(transparent)]
-    PoolTooSmall(#[from] PoolTooSmall),
-}
-
-impl SetupError {
-    /// What to do about it, where the message does not say so itself.
-    #[must_use]
-    pub fn help(&self) -> String {
-        match self {
-            Self::Engine(_) | Self::Sglang(_) | Self::PoolTooSmall(_) => String::new(),
-            Self::NoKvMemory(_) => "raise gpu_memory_utilization, lower max_num_batched_tokens or capture fewer and \
-                 smaller graphs, or give num_gpu_blocks_override"
-                .to_owned(),
-        }
-    }
 }
 
 impl Setup {

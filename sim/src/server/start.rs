@@ -3,7 +3,7 @@
 use calibrate::profile::Profile;
 use kernels::units::Bytes;
 
-use super::setup::SetupError;
+use super::error::SetupError;
 use crate::cost::memory::{
     CaptureMemory, GraphMemory, GraphReserve, KvBlocks, KvPool, StaticShare, captures, estimate, share_executables,
 };

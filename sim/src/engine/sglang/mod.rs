@@ -12,6 +12,7 @@ pub mod defaults;
 pub mod dispatch;
 pub mod error;
 pub mod ladder;
+mod limits;
 pub mod memory;
 pub mod options;
 pub mod pages;
