@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 
 use crate::engine::vllm::device_defaults::{BatchDefaults, Device, Usage};
 use crate::engine::vllm::options::{
-    AttentionSupport, CompilationMode, CudagraphMode, GraphOptions, KvOptions, OptimizationLevel, PerformanceMode,
-    Runner, SchedulerOptions, Version, VllmOptions,
+    AttentionSupport, CompilationMode, CudagraphMode, Drafter, GraphOptions, KvOptions, OptimizationLevel,
+    PerformanceMode, Runner, SchedulerOptions, SpeculativeMethod, Version, VllmOptions,
 };
 use crate::limits;
 
@@ -75,6 +75,10 @@ pub(super) struct EngineFlags {
     /// Drafts per request and step.
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::DRAFTS_MAX)))]
     num_speculative_tokens: u32,
+    /// Who drafts; it decides which runners the release has. With ngram, 0.31.0 has runner v1 only: name the method of your
+    /// server (eagle, mtp, ...) to see runner v2.
+    #[arg(long, value_name = "METHOD", value_parser = str::parse::<SpeculativeMethod>, default_value = "ngram")]
+    spec_method: SpeculativeMethod,
     /// LoRA slots [default: LoRA off].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::LORAS_MAX)))]
     max_loras: Option<u32>,
@@ -119,7 +123,7 @@ enum PerformanceFlag {
 impl EngineFlags {
     /// Every flag, for arguments that take the engine from elsewhere. (As a group they would all be named in the message,
     /// whichever was given.)
-    pub(super) const IDS: [&str; 22] = [
+    pub(super) const IDS: [&str; 23] = [
         "engine_version",
         "runner",
         "max_num_seqs",
@@ -137,6 +141,7 @@ impl EngineFlags {
         "use_breakable_cudagraph",
         "enforce_eager",
         "num_speculative_tokens",
+        "spec_method",
         "max_loras",
         "specialize_active_lora",
         "attention_support",
@@ -167,6 +172,7 @@ impl EngineFlags {
                 max_num_seqs,
                 max_num_batched_tokens,
                 max_model_len: max_num_batched_tokens,
+                drafter: Drafter { method: self.spec_method, ..Drafter::default() },
                 ..SchedulerOptions::default()
             },
             kv: KvOptions::default(),

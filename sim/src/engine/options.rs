@@ -34,6 +34,23 @@ pub struct Limits {
     pub request_tokens: Limit,
 }
 
+/// A batch in which every request decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeBatch {
+    /// Its requests.
+    pub requests: u32,
+    /// Drafts that each of them verifies.
+    pub drafts: u32,
+}
+
+impl DecodeBatch {
+    /// Its tokens: one of each request and its drafts.
+    #[must_use]
+    pub fn tokens(self) -> u64 {
+        u64::from(self.requests) * (u64::from(self.drafts) + 1)
+    }
+}
+
 impl EngineOptions {
     /// The engine's name, as a profile names the engine that its engine half belongs to.
     #[must_use]
@@ -117,6 +134,27 @@ impl EngineOptions {
         match self {
             Self::Vllm(options) => options.graphs.num_speculative_tokens.saturating_add(1),
             Self::Sglang(options) => options.decode_width(),
+        }
+    }
+
+    /// The decode batch of the most tokens.
+    #[must_use]
+    pub fn largest_decode_batch(&self) -> DecodeBatch {
+        match self {
+            Self::Vllm(options) => options.largest_decode_batch(),
+            Self::Sglang(options) => DecodeBatch {
+                requests: options.limits().requests.value,
+                drafts: options.decode_width().saturating_sub(1),
+            },
+        }
+    }
+
+    /// Requests of the widest decode batch that has at most `tokens`; 0 if none has.
+    #[must_use]
+    pub fn widest_decode_batch(&self, tokens: u32) -> u32 {
+        match self {
+            Self::Vllm(options) => options.widest_decode_batch(tokens),
+            Self::Sglang(options) => tokens / options.decode_width().max(1),
         }
     }
 

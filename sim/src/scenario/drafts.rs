@@ -5,7 +5,7 @@ use toml::Spanned;
 use super::ScenarioError;
 use super::check::Check;
 use super::file::VllmFile;
-use crate::engine::vllm::options::{Drafter, SchedulerOptions, SpeculativeMethod};
+use crate::engine::vllm::options::{Drafter, GraphOptions, SchedulerOptions, SpeculativeMethod};
 use crate::limits::{DRAFTS_MAX, SEQUENCES_MAX};
 
 /// The drafter, with the engine's defaults.
@@ -13,7 +13,10 @@ pub(super) fn drafter(check: &Check<'_>, file: &VllmFile) -> Result<Drafter, Sce
     let default = Drafter::default();
     Ok(Drafter {
         method: file.spec_method.as_ref().map_or(default.method, |method| *method.get_ref()),
-        parallel_drafting: file.parallel_drafting.unwrap_or(default.parallel_drafting),
+        parallel_drafting: file
+            .parallel_drafting
+            .as_ref()
+            .map_or(default.parallel_drafting, |parallel| *parallel.get_ref()),
         drafting_time: check.optional_duration(file.drafting_time.as_ref())?,
     })
 }
@@ -93,6 +96,43 @@ pub(super) fn refuse_starving_drafts(
     };
     let problem = format!("{flag} ({value}) cannot hold one request with its drafts: it would wait for ever");
     Err(check.reject(&written.span(), problem, format!("raise {flag} to {needed} or more, or draft less")))
+}
+
+/// A schedule that the engine does not follow as written: it drops one with gaps and lowers numbers of drafts, both
+/// without a word (specification section 2).
+pub(super) fn warn_about_schedule(check: &mut Check<'_>, file: &VllmFile, graphs: &GraphOptions) {
+    let (Some(written), Some(schedule)) = (&file.dynamic_sd_schedule, &graphs.dynamic_sd_schedule) else { return };
+    let most = graphs.num_speculative_tokens;
+    let problem = if most == 0 {
+        "changes nothing: num_speculative_tokens is 0, so nothing is drafted".to_owned()
+    } else if graphs.drops_schedule() {
+        format!(
+            "vLLM drops this schedule without a word and every batch gets {most} drafts: the first tier must start at \
+             batch 1, each next one right behind the last, and none may end before it starts"
+        )
+    } else if let Some((first, last, drafts)) = schedule.iter().find(|(.., drafts)| *drafts > most) {
+        format!(
+            "[{first}, {last}, {drafts}] drafts {most}: no tier has more drafts than num_speculative_tokens ({most})"
+        )
+    } else {
+        return;
+    };
+    check.warn(&written.span(), problem);
+}
+
+/// What drafting is said to be where nothing is drafted.
+pub(super) fn warn_about_unused(check: &mut Check<'_>, file: &VllmFile, num_speculative_tokens: u32) {
+    if num_speculative_tokens > 0 {
+        return;
+    }
+    let spans = [
+        file.spec_method.as_ref().map(Spanned::span),
+        file.parallel_drafting.as_ref().filter(|parallel| *parallel.get_ref()).map(Spanned::span),
+        file.drafting_time.as_ref().map(Spanned::span),
+    ];
+    for span in spans.into_iter().flatten() {
+        check.warn(&span, "changes nothing: num_speculative_tokens is 0, so nothing is drafted");
+    }
 }
 
 /// What is likely to surprise about drafts where requests are served.

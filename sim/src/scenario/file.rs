@@ -245,7 +245,7 @@ forms_with_graph_options! {
         piecewise_capture_available: bool,
         num_speculative_tokens: Whole,
         spec_method: Spanned<SpeculativeMethod>,
-        parallel_drafting: bool,
+        parallel_drafting: Spanned<bool>,
         drafting_time: Time,
         dynamic_sd_schedule: Spanned<Vec<(i64, i64, i64)>>,
         varlen_decode: Spanned<bool>,

@@ -30,6 +30,8 @@ pub(super) fn vllm(
     refuse_what_the_engine_refuses(check, &file, span, &scheduler)?;
     let kv = kv(check, &file, &scheduler)?;
     let (machine_graphs, unsimulated) = machine_graphs(check, &file, context)?;
+    drafts::warn_about_schedule(check, &file, &machine_graphs);
+    drafts::warn_about_unused(check, &file, machine_graphs.num_speculative_tokens);
     if has_requests {
         drafts::refuse_starving_drafts(check, &file, &scheduler, machine_graphs.num_speculative_tokens)?;
         drafts::warn_about_drafts(check, &file, machine_graphs.num_speculative_tokens);

@@ -5,7 +5,7 @@ use kernels::geometry::ModelGeometry;
 use reports::Warning;
 
 use super::memory::{about_memory, about_what_if};
-use crate::engine::options::{Limit, Limits};
+use crate::engine::options::{DecodeBatch, Limit, Limits};
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{RuntimeMode, StepShape};
 use crate::scenario::{Budget, Scenario};
@@ -125,11 +125,16 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
 fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
     let sglang = setup.options.sglang().is_some();
     let ceiling = if sglang { setup.graphs.decode_ceiling() } else { *setup.graphs.capture_sizes().last()? };
-    let Limit { flag, value: requests } = setup.options.limits().requests;
-    let largest_tokens = requests.saturating_mul(setup.options.decode_tokens());
-    if largest_tokens > ceiling {
-        return None; // The plan itself warns of that.
-    }
+    let largest = setup.options.largest_decode_batch();
+    // Above the ceiling the plan itself warns.
+    let largest_tokens = u32::try_from(largest.tokens()).ok().filter(|&tokens| tokens <= ceiling)?;
+    let DecodeBatch { requests, drafts } = largest;
+    let Limit { flag, value: most } = setup.options.limits().requests;
+    let (what, each) = if requests == most {
+        (format!("{flag} = {requests}"), "every full batch is")
+    } else {
+        (format!("{requests} requests with {drafts} drafts each"), "it is")
+    };
     let full_is_captured = setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full);
     let is_rung = setup
         .graphs
@@ -146,8 +151,7 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
             name,
             "largest_batch_not_a_rung",
             format!(
-                "the largest decode batch, {largest_tokens} tokens ({flag} = {requests}), is not a captured \
-                 size: every full batch is {advice}"
+                "the largest decode batch, {largest_tokens} tokens ({what}), is not a captured size: {each} {advice}"
             ),
         )
     })

@@ -18,7 +18,7 @@ pub(super) fn second_steady_state(scenario: &Scenario, setup: &Setup, summary: &
     let limits = setup.options.limits();
     let load = Load {
         tokens_per_s: summary.latency.output_throughput()?,
-        ceiling: setup.graphs.decode_ceiling() / setup.options.decode_tokens(),
+        ceiling: setup.options.widest_decode_batch(setup.graphs.decode_ceiling()),
         requests_max: limits.requests.value,
     };
     let states = load.two_states(&summary.rungs.steady)?;

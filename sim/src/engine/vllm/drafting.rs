@@ -1,7 +1,8 @@
 //! How many drafts a batch carries, by batch size (dynamic speculative decoding; specification sections 2 and 6), and
 //! what a drafter asks of the scheduler (section 11).
 
-use super::options::{Drafter, SpeculativeMethod, VllmOptions};
+use super::options::{Drafter, GraphOptions, SpeculativeMethod, VllmOptions};
+use crate::engine::options::DecodeBatch;
 use crate::time::SimDuration;
 
 /// One number of drafts, and the widest batch that runs with it.
@@ -56,6 +57,29 @@ pub(super) fn drafts_by_batch(
 }
 
 impl VllmOptions {
+    /// The decode batch of the most tokens: the full one, or under `dynamic_sd_schedule` the widest batch of one of its
+    /// numbers of drafts.
+    #[must_use]
+    pub fn largest_decode_batch(&self) -> DecodeBatch {
+        let schedule = self.graphs.dynamic_sd_schedule.as_deref();
+        let tiers = draft_tiers(schedule, self.graphs.num_speculative_tokens, self.scheduler.max_num_seqs);
+        let batch = |tier: &DraftTier| DecodeBatch { requests: tier.widest_batch, drafts: tier.drafts };
+        let largest = tiers.iter().map(batch).max_by_key(|batch| (batch.tokens(), batch.requests));
+        largest.unwrap_or(DecodeBatch { requests: self.scheduler.max_num_seqs, drafts: 0 })
+    }
+
+    /// Requests of the widest decode batch that has at most `tokens`; 0 if none has.
+    #[must_use]
+    pub fn widest_decode_batch(&self, tokens: u32) -> u32 {
+        let (most, requests_max) = (self.graphs.num_speculative_tokens, self.scheduler.max_num_seqs);
+        let schedule = self.graphs.dynamic_sd_schedule.as_deref();
+        let Some(by_batch) = schedule.and_then(|tiers| drafts_by_batch(tiers, most, requests_max)) else {
+            return tokens / most.saturating_add(1);
+        };
+        let fits = |(requests, drafts)| DecodeBatch { requests, drafts }.tokens() <= u64::from(tokens);
+        (1..).zip(by_batch).filter(|&batch| fits(batch)).map(|(requests, _)| requests).last().unwrap_or(0)
+    }
+
     /// Device time to make the drafts of a step, by the number of its requests from one on; the last entry goes on. Fewer
     /// drafts by `dynamic_sd_schedule` take that much less. Empty without drafts or without `drafting_time`.
     #[must_use]
@@ -66,6 +90,14 @@ impl VllmOptions {
         let by_batch = schedule.and_then(|tiers| drafts_by_batch(tiers, most, self.scheduler.max_num_seqs));
         let of_drafts = |drafts: u32| SimDuration((u128::from(time.0) * u128::from(drafts) / u128::from(most)) as u64);
         by_batch.map_or_else(|| vec![time], |drafts| drafts.into_iter().map(of_drafts).collect())
+    }
+}
+
+impl GraphOptions {
+    /// The engine drops `dynamic_sd_schedule`: it does not start at batch 1, has a gap or a reversed tier.
+    #[must_use]
+    pub fn drops_schedule(&self) -> bool {
+        self.dynamic_sd_schedule.as_deref().is_some_and(|schedule| !is_valid(schedule))
     }
 }
 
@@ -130,6 +162,7 @@ fn is_valid(schedule: &[(u32, u32, u32)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::vllm::options::{KvOptions, SchedulerOptions, Version};
 
     fn tiers(schedule: &[(u32, u32, u32)], drafts: u32, seqs: u32) -> Vec<(u32, u32)> {
         draft_tiers(Some(schedule), drafts, seqs).iter().map(|tier| (tier.drafts, tier.widest_batch)).collect()
@@ -147,6 +180,32 @@ mod tests {
         let by_batch = |schedule: &[_]| drafts_by_batch(schedule, 4, 6);
         assert_eq!(by_batch(&[(1, 2, 5), (3, 4, 3), (5, 5, 0)]), Some(vec![4, 4, 3, 3, 0, 0]));
         assert_eq!(by_batch(&[(1, 64, 2), (65, 128, 1)]), Some(vec![2; 6]));
+    }
+
+    #[test]
+    fn the_largest_decode_batch_has_the_drafts_of_its_own_tier() {
+        let options = |schedule: Option<&[(u32, u32, u32)]>| {
+            let mut options = VllmOptions {
+                version: Version::V0_33_0,
+                runner: None,
+                scheduler: SchedulerOptions { max_num_seqs: 16, ..SchedulerOptions::default() },
+                kv: KvOptions::default(),
+                graphs: GraphOptions { num_speculative_tokens: 4, ..GraphOptions::default() },
+            };
+            options.graphs.dynamic_sd_schedule = schedule.map(<[_]>::to_vec);
+            options
+        };
+        let tiers = &[(1, 4, 4), (5, 8, 2), (9, 16, 0)][..];
+        for (schedule, requests, drafts) in [(None, 16, 4), (Some(tiers), 8, 2), (Some(&[(2, 3, 1)]), 16, 4)] {
+            let largest = options(schedule).largest_decode_batch();
+            assert_eq!(largest, DecodeBatch { requests, drafts }, "{schedule:?}");
+            // The slow way: every batch with its own drafts.
+            let by_batch = schedule.and_then(|tiers| drafts_by_batch(tiers, 4, 16)).unwrap_or(vec![4; 16]);
+            let tokens = |requests: u32| u64::from(requests) * u64::from(by_batch[requests as usize - 1] + 1);
+            assert_eq!((1..=16).map(tokens).max(), Some(largest.tokens()), "{schedule:?}");
+        }
+        assert_eq!([4, 15, 40].map(|tokens| options(Some(tiers)).widest_decode_batch(tokens)), [0, 15, 16]);
+        assert_eq!([4, 15, 40].map(|tokens| options(None).widest_decode_batch(tokens)), [0, 3, 8]);
     }
 
     #[test]

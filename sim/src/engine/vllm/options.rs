@@ -465,6 +465,23 @@ impl fmt::Display for CompileCache {
     }
 }
 
+impl fmt::Display for SpeculativeMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ngram => "ngram",
+            Self::Suffix => "suffix",
+            Self::Medusa => "medusa",
+            Self::MlpSpeculator => "mlp_speculator",
+            Self::DraftModel => "draft_model",
+            Self::Eagle => "eagle",
+            Self::Eagle3 => "eagle3",
+            Self::Mtp => "mtp",
+            Self::Dflash => "dflash",
+            Self::Dspark => "dspark",
+        })
+    }
+}
+
 impl fmt::Display for CompilationMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -486,6 +503,33 @@ impl FromStr for CudagraphMode {
             .ok_or_else(|| {
                 format!("`{text}` is not one of NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE")
             })
+    }
+}
+
+impl SpeculativeMethod {
+    /// All methods, in the order of their declaration.
+    pub const ALL: [Self; 10] = [
+        Self::Ngram,
+        Self::Suffix,
+        Self::Medusa,
+        Self::MlpSpeculator,
+        Self::DraftModel,
+        Self::Eagle,
+        Self::Eagle3,
+        Self::Mtp,
+        Self::Dflash,
+        Self::Dspark,
+    ];
+}
+
+impl FromStr for SpeculativeMethod {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|method| method.to_string() == text).ok_or_else(|| {
+            let known = Self::ALL.map(|method| method.to_string()).join(", ");
+            format!("`{text}` is not one of {known}")
+        })
     }
 }
 

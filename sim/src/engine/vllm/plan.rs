@@ -82,9 +82,10 @@ impl GraphPlan {
         };
         let mixed_ceiling = separate.map_or(ladder.ceiling, |own| own.prefill.last().copied().unwrap_or(0));
         warnings.extend(inferred(options.version, config.runner, mode));
-        let full_batch = u64::from(options.scheduler.max_num_seqs) * u64::from(query_len);
-        if mode != CudagraphMode::None && !ladder.sizes.is_empty() && full_batch > u64::from(ladder.ceiling) {
-            warnings.push(GraphWarning::FullBatchAboveCeiling { tokens: full_batch, ceiling: ladder.ceiling });
+        let largest = options.largest_decode_batch();
+        if mode != CudagraphMode::None && !ladder.sizes.is_empty() && largest.tokens() > u64::from(ladder.ceiling) {
+            let is_full = largest.requests == options.scheduler.max_num_seqs;
+            warnings.push(GraphWarning::FullBatchAboveCeiling { largest, is_full, ceiling: ladder.ceiling });
         }
         let breakable_piecewise = config.breakable && mode.has_piecewise();
         let other = OtherGraphs::build(options, breakable_piecewise, ladder.ceiling)?;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::decoder_replay::ReplayOff;
 use super::options::{CompilationMode, CudagraphMode, Version};
+use crate::engine::options::DecodeBatch;
 
 /// A rewrite of the flags, or a consequence of them, that an operator would want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +55,12 @@ pub enum GraphWarning {
         /// The ceiling after, in tokens.
         after: u32,
     },
-    /// The full decode batch has more tokens than the ceiling.
+    /// The decode batch of the most tokens has more than the ceiling.
     FullBatchAboveCeiling {
-        /// Tokens of a step in which every request decodes.
-        tokens: u64,
+        /// That batch.
+        largest: DecodeBatch,
+        /// It is the full one: without `dynamic_sd_schedule` it always is.
+        is_full: bool,
         /// The ceiling, in tokens.
         ceiling: u32,
     },
@@ -177,10 +180,19 @@ impl fmt::Display for GraphWarning {
                 write!(f, "runner v1 rounds the ladder to multiples of {query_len} tokens")?;
                 if before == after { Ok(()) } else { write!(f, ": the ceiling goes from {before} to {after}") }
             }
-            Self::FullBatchAboveCeiling { tokens, ceiling } => write!(
+            Self::FullBatchAboveCeiling { largest, is_full: true, ceiling } => write!(
                 f,
-                "a full decode batch has {tokens} tokens, above the ceiling {ceiling}: it runs without a graph"
+                "a full decode batch has {} tokens, above the ceiling {ceiling}: it runs without a graph",
+                largest.tokens()
             ),
+            Self::FullBatchAboveCeiling { largest: DecodeBatch { requests, drafts }, is_full: false, ceiling } => {
+                write!(
+                    f,
+                    "a decode batch of {requests} requests with {drafts} drafts each has {} tokens, above the ceiling {ceiling}: \
+                 it runs without a graph",
+                    DecodeBatch { requests: *requests, drafts: *drafts }.tokens()
+                )
+            }
             Self::LoraFreeStepsEager => f.write_str(
                 "cudagraph_specialize_lora is off: under runner v1 a step without adapters matches no graph and runs \
                  without one",

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::engine::options::DecodeBatch;
 use crate::engine::vllm::options::{
     AttentionSupport, GraphOptions, KvOptions, SchedulerOptions, SplittingOps, Version,
 };
@@ -92,13 +93,32 @@ fn causes_follow_the_mode() {
 fn an_explicit_ceiling_leaves_the_full_speculative_batch_eager() {
     let graphs =
         GraphOptions { num_speculative_tokens: 6, max_cudagraph_capture_size: Some(42), ..GraphOptions::default() };
+    let largest = DecodeBatch { requests: 6, drafts: 6 };
     for (runner, ceiling) in [(Runner::V1, 35), (Runner::V2, 40)] {
         let made = plan(runner, 6, 8192, graphs.clone());
         assert_eq!(made.ceiling(), ceiling);
         assert_eq!(answer(&made, &decode(6, 7, 7)), (RuntimeMode::None, 42, Some(FallbackCause::AboveCeiling), false));
         assert_eq!(answer(&made, &decode(5, 7, 7)), (RuntimeMode::Full, 35, None, false));
-        assert!(made.warnings().contains(&GraphWarning::FullBatchAboveCeiling { tokens: 42, ceiling }));
+        assert!(made.warnings().contains(&GraphWarning::FullBatchAboveCeiling { largest, is_full: true, ceiling }));
     }
+}
+
+#[test]
+fn a_schedule_says_which_decode_batch_is_the_largest() {
+    let above = |ceiling| {
+        let graphs = GraphOptions {
+            num_speculative_tokens: 4,
+            dynamic_sd_schedule: Some(vec![(1, 4, 4), (5, 8, 2), (9, 16, 0)]),
+            max_cudagraph_capture_size: Some(ceiling),
+            ..GraphOptions::default()
+        };
+        let made = plan(Runner::V2, 16, 256, graphs);
+        let above = |warning: &&GraphWarning| warning.code() == "full_batch_above_ceiling";
+        made.warnings().iter().find(above).map(ToString::to_string)
+    };
+    assert_eq!(above(40), None, "8 requests with 2 drafts each are 24 tokens, 16 without drafts are 16");
+    let message = above(16).expect("24 tokens are more than 16");
+    assert!(message.starts_with("a decode batch of 8 requests with 2 drafts each has 24 tokens"), "{message}");
 }
 
 #[test]
