@@ -9,6 +9,10 @@ use super::shape::StepShape;
 /// token, drafts aside, or the first of its request; every other entry is a **decode**. So the last single token of a
 /// chunked prompt counts as a decode: it attends to earlier keys and values as a decode does, and runner V2 lets it
 /// into decode graphs (specification section 6). An entry that verifies `k` drafts is one decode of `1 + k` tokens.
+///
+/// That is vLLM's definition. SGLang computes prompts in steps of their own kind, for which it runs other kernels and
+/// graphs: there every entry that computes a prompt is a prefill, one of a single token too (SGLang specification
+/// section 10).
 #[derive(Clone, Debug, Default)]
 pub struct StepPlan {
     /// Who is scheduled, in scheduling order.

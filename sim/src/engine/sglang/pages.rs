@@ -1,11 +1,11 @@
 //! The KV pool in pages, with the prefix cache.
 //!
 //! The engine keeps prefixes in a radix tree over tokens, which its specification does not pin. This is a plain model of
-//! it: a node holds the whole pages that one segment of a [`SharedPrefix`] adds, or those that only one request has; a
-//! prompt hits the nodes of its segments from the root on; nodes that no running request stands on are evicted as a
-//! whole, least recently used first, leaves before what they grew from. It differs from the engine's tree in two ways: a
-//! hit that ends within a node holds the whole node (at most one page more, as prompts are computed but for their last
-//! token), and requests that nobody told to share a prefix never do.
+//! it: a node holds whole pages of one segment of a [`SharedPrefix`], or of what only one request has; a prompt hits the
+//! nodes of its segments from the root on, up to its own end of each. Where a hit or an insertion ends within a node, the
+//! node is split there, so that a request stands on exactly the pages it hit. Nodes that no running request stands on are
+//! evicted as a whole, least recently used first, leaves before what they grew from. It differs from the engine's tree in
+//! one way: requests that nobody told to share a prefix never do.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,8 +21,12 @@ pub struct PagePool {
     usable: u32,
     /// Pages that hold nothing.
     free: u32,
+    /// Pages in the cache.
+    cached: u32,
     /// Cached pages that no request stands on.
     evictable: u32,
+    /// Pages that requests have for themselves.
+    owned: u32,
     /// Prefixes are cached.
     caching: bool,
     nodes: Vec<Node>,
@@ -65,10 +69,13 @@ pub struct Held {
     own: u32,
 }
 
-/// A cached prefix.
+/// A cached prefix. It holds until the pool changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hit {
+    /// The deepest node that is hit.
     node: u32,
+    /// Pages of that node that are hit, if not all.
+    part: Option<u32>,
     pages: u32,
 }
 
@@ -92,7 +99,9 @@ impl PagePool {
             page_size,
             usable: pages,
             free: pages,
+            cached: 0,
             evictable: 0,
+            owned: 0,
             caching,
             nodes: vec![root],
             vacant: Vec::new(),
@@ -142,7 +151,9 @@ impl PagePool {
         }
         self.evict_for(missing);
         self.free -= missing;
+        self.owned += missing;
         held.own += missing;
+        self.check_law_5();
         true
     }
 
@@ -151,95 +162,120 @@ impl PagePool {
     pub fn lookup(&self, id: RequestId, shared: &SharedPrefix, tokens: u32) -> Hit {
         let most = tokens.saturating_sub(1) / self.page_size;
         let mut hit = Hit::default();
+        if !self.caching {
+            return hit;
+        }
         for (key, end) in stretches(id, shared, self.page_size) {
-            if hit.pages >= most || !self.caching {
-                break;
-            }
-            if end <= hit.pages {
-                continue;
-            }
-            let Some(&node) = self.children.get(&(hit.node, key)) else { break };
-            hit = Hit { node, pages: hit.pages + self.nodes[node as usize].pages };
-            if hit.pages < end {
-                break;
+            let end = end.min(most);
+            while hit.pages < end {
+                let Some(&node) = self.children.get(&(hit.node, key)) else { return hit };
+                let (pages, left) = (self.nodes[node as usize].pages, end - hit.pages);
+                let part = (left < pages).then_some(left);
+                hit = Hit { node, part, pages: hit.pages + part.unwrap_or(pages) };
+                if part.is_some() {
+                    return hit;
+                }
             }
         }
-        Hit { pages: hit.pages.min(most), ..hit }
+        hit
     }
 
-    /// Makes a request that holds nothing stand on a hit.
+    /// Makes a request that holds nothing stand on a hit, which [`lookup`](Self::lookup) has just found.
     pub fn enter(&mut self, held: &mut Held, hit: Hit) {
         debug_assert_eq!(*held, Held::default(), "it holds nothing");
-        self.lock(hit.node);
-        *held = Held { node: hit.node, cached: hit.pages, own: 0 };
+        let node = match hit.part {
+            Some(pages) => self.split(hit.node, pages),
+            None => hit.node,
+        };
+        self.lock(node);
+        *held = Held { node, cached: hit.pages, own: 0 };
     }
 
     /// Puts the whole pages of a request's first `tokens` tokens into the cache, where it keeps standing on them. Pages
     /// that the cache holds already are given back.
     pub fn cache(&mut self, held: &mut Held, id: RequestId, shared: &SharedPrefix, tokens: u32) {
-        if !self.caching {
+        let whole = (tokens / self.page_size).min(held.pages());
+        if !self.caching || whole <= held.cached {
             return;
         }
-        let whole = (tokens / self.page_size).min(held.pages());
         let (mut node, mut pages, mut given) = (ROOT, 0, 0);
         for (key, end) in stretches(id, shared, self.page_size) {
             let end = end.min(whole);
-            if end <= pages {
-                continue;
+            while pages < end {
+                let wanted = end - pages;
+                if let Some(&child) = self.children.get(&(node, key)) {
+                    let present = self.nodes[child as usize].pages;
+                    node = if wanted < present { self.split(child, wanted) } else { child };
+                    pages += wanted.min(present);
+                } else {
+                    node = self.insert(node, key, wanted);
+                    pages = end;
+                    given += wanted;
+                }
             }
-            let wanted = end - pages;
-            let child = self.child(node, key);
-            let present = self.nodes[child as usize].pages;
-            if present < wanted {
-                self.extend_node(child, wanted - present);
-                given += wanted - present;
-            }
-            pages = end;
-            node = child;
-        }
-        if pages <= held.cached {
-            return;
         }
         self.lock(node);
         self.unlock(held.node);
-        let moved = pages - held.cached;
+        let moved = whole - held.cached;
+        debug_assert!(given <= moved, "the cache has what it stands on");
+        self.owned -= moved;
         self.free += moved - given;
-        *held = Held { node, cached: pages, own: held.own - moved };
+        *held = Held { node, cached: whole, own: held.own - moved };
+        self.check_law_5();
     }
 
     /// Takes back what a request holds; its cached pages stay in the cache.
     pub fn release(&mut self, held: &mut Held) {
         self.unlock(held.node);
+        self.owned -= held.own;
         self.free += held.own;
         *held = Held::default();
+        self.check_law_5();
     }
 
-    /// The child of a node, made empty if it does not exist.
-    fn child(&mut self, parent: u32, key: Key) -> u32 {
-        if let Some(&child) = self.children.get(&(parent, key)) {
-            return child;
-        }
-        let node = Node { parent, key, pages: 0, children: 0, locks: 0, last_use: self.clock };
-        let child = if let Some(vacant) = self.vacant.pop() {
+    /// Every page is free, cached or some request's own (law 5).
+    fn check_law_5(&self) {
+        debug_assert_eq!(
+            u64::from(self.free) + u64::from(self.cached) + u64::from(self.owned),
+            u64::from(self.usable),
+            "pages do not add up"
+        );
+        debug_assert!(self.evictable <= self.cached, "only cached pages can be evicted");
+    }
+
+    fn place(&mut self, node: Node) -> u32 {
+        if let Some(vacant) = self.vacant.pop() {
             self.nodes[vacant as usize] = node;
-            vacant
-        } else {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        };
+            return vacant;
+        }
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// Adds a child of `pages` pages, on which nobody stands yet.
+    fn insert(&mut self, parent: u32, key: Key, pages: u32) -> u32 {
+        let child = self.place(Node { parent, key, pages, children: 0, locks: 0, last_use: self.clock });
         self.children.insert((parent, key), child);
         self.set_leaf(parent, false);
         self.nodes[parent as usize].children += 1;
         self.set_leaf(child, true);
+        self.cached += pages;
+        self.evictable += pages;
         child
     }
 
-    fn extend_node(&mut self, node: u32, pages: u32) {
-        let node = &mut self.nodes[node as usize];
-        node.pages += pages;
-        if node.locks == 0 {
-            self.evictable += pages;
-        }
+    /// Cuts a node behind its first `pages` pages; the node of those. Whoever stands on the node stands on both.
+    fn split(&mut self, node: u32, pages: u32) -> u32 {
+        let lower = &mut self.nodes[node as usize];
+        debug_assert!(0 < pages && pages < lower.pages, "both parts hold pages");
+        lower.pages -= pages;
+        let upper = Node { pages, children: 1, ..lower.clone() };
+        let Node { parent, key, .. } = upper;
+        let upper = self.place(upper);
+        self.nodes[node as usize].parent = upper;
+        self.children.insert((parent, key), upper);
+        self.children.insert((upper, key), node);
+        upper
     }
 
     /// Locks a node and all it grew from, and counts that as use.
@@ -288,6 +324,7 @@ impl PagePool {
             self.children.remove(&(parent, key));
             self.vacant.push(node);
             self.free += freed;
+            self.cached -= freed;
             self.evictable -= freed;
             self.nodes[parent as usize].children -= 1;
             self.set_leaf(parent, true);
@@ -354,6 +391,20 @@ mod tests {
     }
 
     #[test]
+    fn a_hit_ends_where_the_prompt_or_its_shared_part_ends() {
+        let mut pool = PagePool::new(100, 1, true);
+        serve(&mut pool, 0, &shared(&[(1, 60)]), 61);
+        let hit = |pool: &PagePool, end, tokens| pool.lookup(RequestId(9), &shared(&[(1, end)]), tokens).pages();
+        assert_eq!([hit(&pool, 60, 61), hit(&pool, 20, 20), hit(&pool, 20, 50)], [60, 19, 20]);
+        let mut held = Held::default();
+        let hit = pool.lookup(RequestId(1), &shared(&[(1, 20)]), 21);
+        pool.enter(&mut held, hit);
+        assert_eq!((hit.pages(), pool.available()), (20, 80), "nobody stands on the other 40");
+        assert!(pool.grow(&mut held, 100), "so they can be evicted");
+        assert_eq!(pool.lookup(RequestId(2), &shared(&[(1, 60)]), 61).pages(), 20);
+    }
+
+    #[test]
     fn the_least_recently_used_leaf_goes_first_and_nobody_loses_what_it_stands_on() {
         let mut pool = PagePool::new(10, 1, true);
         let (old, new) = (shared(&[(1, 4)]), shared(&[(2, 4)]));
@@ -382,7 +433,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Enter { prefix: u8, tokens: u32 },
+        Enter { prefix: u8, end: u32, tokens: u32 },
         Grow { who: usize, tokens: u32 },
         Cache { who: usize },
         Release { who: usize },
@@ -390,7 +441,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            (0_u8..4, 1_u32..40).prop_map(|(prefix, tokens)| Step::Enter { prefix, tokens }),
+            (0_u8..4, 1_u32..40, 1_u32..40).prop_map(|(prefix, end, tokens)| Step::Enter { prefix, end, tokens }),
             (0_usize..6, 1_u32..40).prop_map(|(who, tokens)| Step::Grow { who, tokens }),
             (0_usize..6).prop_map(|who| Step::Cache { who }),
             (0_usize..6).prop_map(|who| Step::Release { who }),
@@ -417,13 +468,30 @@ mod tests {
             prop_assert_eq!((of(node).locks, of(node).children), (locks, children));
             let leaf = pool.leaves.contains(&(of(node).last_use, node));
             prop_assert_eq!(leaf, locks == 0 && children == 0);
+            prop_assert!(of(node).pages > 0);
         }
+        for (_, _, held) in holders {
+            let (mut at, mut pages) = (held.node, 0);
+            while at != ROOT {
+                (pages, at) = (pages + of(at).pages, of(at).parent);
+            }
+            prop_assert_eq!(held.cached, pages, "a request stands on what it hit and no more");
+        }
+        prop_assert_eq!((pool.cached, pool.owned), (cached, own));
         let evictable: u32 = live.iter().filter(|&&node| of(node).locks == 0).map(|&node| of(node).pages).sum();
         prop_assert_eq!((pool.evictable, pool.leaves.len() <= live.len()), (evictable, true));
         Ok(())
     }
 
     use proptest::test_runner::TestCaseError;
+
+    /// The segments of a prompt that shares no more than `end` tokens, as short prompts do.
+    fn cut(segments: &[(u64, u32)], end: u32) -> SharedPrefix {
+        let starts = [0].into_iter().chain(segments.iter().map(|&(_, end_tokens)| end_tokens));
+        let within = segments.iter().zip(starts).filter(|&(_, start)| start < end);
+        let cut: Vec<(u64, u32)> = within.map(|(&(content, own), _)| (content, own.min(end))).collect();
+        shared(&cut)
+    }
 
     proptest! {
         #[test]
@@ -433,15 +501,18 @@ mod tests {
             steps in prop::collection::vec(step(), 1..60),
         ) {
             let mut pool = PagePool::new(pages, page_size, true);
-            let prefixes = [shared(&[]), shared(&[(1, 7)]), shared(&[(1, 7), (2, 20)]), shared(&[(1, 7), (3, 30)])];
+            let prefixes = [vec![], vec![(1, 7)], vec![(1, 7), (2, 20)], vec![(1, 7), (3, 30)]];
             let mut holders: Vec<(RequestId, SharedPrefix, Held)> = Vec::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
-                    Step::Enter { prefix, tokens } => {
-                        let (id, prefix) = (RequestId(number as u32), prefixes[prefix as usize].clone());
+                    Step::Enter { prefix, end, tokens } => {
+                        let id = RequestId(number as u32);
+                        let prefix = cut(&prefixes[prefix as usize], end);
                         let mut held = Held::default();
                         let hit = pool.lookup(id, &prefix, tokens);
                         prop_assert!(hit.pages() * page_size < tokens);
+                        let end = prefix.segments().last().map_or(0, |segment| segment.end_tokens);
+                        prop_assert!(hit.pages() * page_size <= end, "nothing else of it can be cached");
                         pool.enter(&mut held, hit);
                         holders.push((id, prefix, held));
                     }

@@ -9,10 +9,12 @@
 //! Where the specification is silent or a real server would fail, this is what happens:
 //! - Retracted requests go to the end of the queue and count only the output that is left to them when they come back.
 //!   What a step in flight computes for them is dropped.
-//! - The engine aborts a last running request for which there is no page; here it is retracted too, so that none is lost.
+//! - If not even one running request has pages, the engine aborts it. Here the chunked request, if there is one, is
+//!   retracted before it, so that a chunk never keeps the last running request from its next token; otherwise it is
+//!   retracted too, so that none is lost, and waits for requests that leave.
 //! - A resumed chunk that finds fewer pages than it may take computes what fits, or waits while others decode.
-//! - A request is cut, and a prompt refused, so that an idle server can always admit it: prompt, output and one page stay
-//!   below the pool.
+//! - A request is cut, and a prompt refused, so that an idle server can always admit and finish it: prompt, output and
+//!   one page stay below the pool, and its last tokens leave room for every draft of each decode step in flight.
 //! - A step with nothing to run starts the ratio over, as an idle engine does.
 
 pub mod adder;
@@ -26,7 +28,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::error::EngineError;
-use super::options::{OutputEnd, SglangOptions};
+use super::options::{OutputEnd, SchedulerOptions, SglangOptions};
 use super::pages::PagePool;
 use crate::engine::refusal::Refusal;
 use crate::engine::request::{NewRequest, Slot};
@@ -66,7 +68,8 @@ struct Rules {
     request_rows: u32,
     /// Decode rows ride along in prefill steps.
     mixed: bool,
-    overlap: bool,
+    /// Steps in flight that the engine's loop allows.
+    depth: u32,
     /// Tokens per request of a decode step.
     width: u32,
     end: OutputEnd,
@@ -84,6 +87,21 @@ pub struct ServerMemory {
     pub request_rows: u32,
 }
 
+/// Steps in flight that the engine's loop allows.
+fn steps_in_flight(options: &SchedulerOptions) -> u32 {
+    if options.disable_overlap_schedule { 1 } else { 2 }
+}
+
+/// Tokens of the pool that no request's prompt and output may fill.
+///
+/// Admission asks for a page and a token more than the request. A decode step takes keys and values for all its drafts,
+/// and so does every step in flight before it: the last one behind `n` tokens starts when `n - 2` of them have keys and
+/// values.
+fn kept_free(options: &SglangOptions) -> u64 {
+    let in_flight = u64::from(steps_in_flight(&options.scheduler)) * u64::from(options.decode_width().max(1));
+    (u64::from(options.scheduler.page_size) + 1).max(in_flight.saturating_sub(2))
+}
+
 /// Checks that an engine with this pool could serve anybody.
 ///
 /// # Errors
@@ -94,7 +112,7 @@ pub fn check_memory(
     memory: ServerMemory,
 ) -> Result<(), EngineError> {
     let page_size = options.scheduler.page_size;
-    let needed = u64::from(page_size) + 2;
+    let needed = kept_free(options) + 1;
     if memory.kv_tokens / u64::from(page_size) * u64::from(page_size) <= needed {
         return Err(EngineError::PoolTooSmall { tokens: memory.kv_tokens, page_size, needed });
     }
@@ -115,7 +133,7 @@ impl Scheduler {
         let page_size = scheduler.page_size;
         let pages = u32::try_from(memory.kv_tokens / u64::from(page_size)).unwrap_or(u32::MAX);
         let limits = PrefillLimits::of(scheduler, chunked_prefill_size);
-        let most = (u64::from(pages) * u64::from(page_size)).saturating_sub(u64::from(page_size) + 1);
+        let most = (u64::from(pages) * u64::from(page_size)).saturating_sub(kept_free(options));
         Self {
             rules: Rules {
                 limits,
@@ -123,7 +141,7 @@ impl Scheduler {
                 mixed: scheduler.enable_mixed_chunk
                     && !scheduler.return_logprob
                     && limits.chunked_prefill_size.is_some(),
-                overlap: !scheduler.disable_overlap_schedule,
+                depth: steps_in_flight(scheduler),
                 width: options.decode_width().max(1),
                 end: scheduler.output_end,
                 context_length: scheduler.context_length,
@@ -214,6 +232,6 @@ impl Scheduler {
     /// Steps in flight that the engine's loop allows: 2 with overlap scheduling, otherwise 1.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        if self.rules.overlap { 2 } else { 1 }
+        self.rules.depth
     }
 }

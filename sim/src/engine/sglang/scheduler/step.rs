@@ -33,7 +33,7 @@ impl Scheduler {
     /// Leaves out whoever surely reaches its length in flight. Who ends by an end-of-sequence token is not known to, and
     /// gets one row too many.
     fn drop_leaving(&mut self) {
-        if !self.rules.overlap || matches!(self.rules.end, OutputEnd::Eos { .. }) {
+        if self.rules.depth == 1 || matches!(self.rules.end, OutputEnd::Eos { .. }) {
             return;
         }
         let (requests, leaving) = (&mut self.requests, &mut self.leaving);
@@ -144,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// Schedules `tokens` tokens of a prompt; whether that is all of it.
+    /// Schedules `tokens` tokens of a prompt; whether that is all of it. The engine extends by one token as by many.
     fn extend(&mut self, slot: Slot, tokens: u32, plan: &mut StepPlan) -> bool {
         let request = &mut self.requests[slot];
         let context_tokens = request.computed;
@@ -159,7 +159,7 @@ impl Scheduler {
             tokens,
             drafts: 0,
             context_tokens,
-            prefill: tokens > 1 || context_tokens == 0,
+            prefill: true,
             samples,
             placeholder_drafts: false,
         };
@@ -213,7 +213,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes the pages of running requests, shortest output first, until the others fit: at least one's.
+    /// Takes the pages of running requests, shortest output first, until the others fit: at least one's. The chunked
+    /// request goes before the last of them.
     #[cold]
     fn retract(&mut self, mut needed: u32, plan: &mut StepPlan) {
         let mut order = self.running.clone();
@@ -221,15 +222,15 @@ impl Scheduler {
             let request = &self.requests[slot];
             (Reverse(request.produced()), request.prompt)
         });
-        while let Some(slot) = order.pop() {
-            let request = &mut self.requests[slot];
-            needed -= self.pool.missing(&request.held, request.computed + self.rules.width);
-            self.pool.release(&mut request.held);
-            (request.computed, request.prompt_cached, request.place) = (0, false, Place::Queued);
-            request.stale += std::mem::take(&mut request.pending);
-            self.waiting.push_back(slot);
-            self.retractions += 1;
-            plan.preempted.push(Preempted { slot, id: request.id });
+        loop {
+            let chunk = if order.len() == 1 { self.chunked.take() } else { None };
+            if let Some(slot) = chunk {
+                self.take_back(slot, plan);
+            } else if let Some(slot) = order.pop() {
+                let request = &self.requests[slot];
+                needed -= self.pool.missing(&request.held, request.computed + self.rules.width);
+                self.take_back(slot, plan);
+            }
             if needed <= self.pool.available() {
                 break;
             }
@@ -238,6 +239,17 @@ impl Scheduler {
         let left = self.running.iter().map(|&slot| &self.requests[slot]);
         self.ratio.retracted(left.map(|request| (request.produced(), request.max_new)));
         self.batch_is_full = false;
+    }
+
+    /// Sends an admitted request back to the queue, without its pages.
+    fn take_back(&mut self, slot: Slot, plan: &mut StepPlan) {
+        let request = &mut self.requests[slot];
+        self.pool.release(&mut request.held);
+        (request.computed, request.prompt_cached, request.place) = (0, false, Place::Queued);
+        request.stale += std::mem::take(&mut request.pending);
+        self.waiting.push_back(slot);
+        self.retractions += 1;
+        plan.preempted.push(Preempted { slot, id: request.id });
     }
 
     fn active_adapters(&self, plan: &StepPlan) -> u32 {

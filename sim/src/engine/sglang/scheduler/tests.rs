@@ -116,7 +116,7 @@ fn steps_that_compute_prompts_say_so_to_the_dispatcher() {
         shapes.push((plan.shape.tokens, plan.shape.prefilling, plan.prefills.len(), plan.sampled));
         output(&mut scheduler, &plan);
     }
-    assert_eq!(shapes, [(8, true, 1, 0), (1, true, 0, 1), (1, false, 0, 1)]);
+    assert_eq!(shapes, [(8, true, 1, 0), (1, true, 1, 1), (1, false, 0, 1)]);
 }
 
 #[test]
@@ -248,6 +248,47 @@ fn prompts_that_could_never_run_are_refused() {
     assert_eq!(fits(40, 35), Err(Refusal::BeyondPool { prompt_tokens: 35, longest: 35 }));
 }
 
+fn drafting(num_draft_tokens: u32, scheduler: SchedulerOptions) -> SglangOptions {
+    let speculative = Speculative { algorithm: SpeculativeAlgorithm::Eagle, num_draft_tokens };
+    SglangOptions { speculative: Some(speculative), ..server(scheduler) }
+}
+
+#[test]
+fn the_last_tokens_leave_room_for_the_drafts_of_every_step_in_flight() {
+    let memory = ServerMemory { kv_tokens: 100, ..AMPLE };
+    for (options, longest) in [
+        (drafting(5, SchedulerOptions::default()), 92),
+        (drafting(5, stepwise()), 97),
+        (drafting(16, SchedulerOptions { page_size: 4, ..SchedulerOptions::default() }), 70),
+        (drafting(2, SchedulerOptions::default()), 98),
+    ] {
+        let mut scheduler = scheduler(&options, memory, &[request(0, 20, 1000)]);
+        assert!(scheduler.fits(longest - 1).is_ok() && scheduler.fits(longest).is_err(), "{longest}");
+        let (mut delivered, mut in_flight) = (0, VecDeque::new());
+        for _ in 0..1000 {
+            if !scheduler.has_work() {
+                break;
+            }
+            in_flight.push_back(next(&mut scheduler));
+            if in_flight.len() as u32 == scheduler.depth() {
+                let outcome = output(&mut scheduler, &in_flight.pop_front().expect("one is in flight"));
+                delivered += outcome.delivered.iter().map(|delivered| delivered.tokens).sum::<u32>();
+            }
+        }
+        assert_eq!((delivered, scheduler.preemptions()), (longest - 20, 0));
+    }
+}
+
+#[test]
+fn an_idle_server_admits_whoever_fits_whatever_the_cache_holds() {
+    // The second prompt is all cached but computes its last token: what it stands on must not count twice.
+    let memory = ServerMemory { kv_tokens: 6, ..AMPLE };
+    let shared = SharedPrefix::new(&[Segment { content: 1, end_tokens: 2 }]);
+    let requests = [0, 1].map(|id| NewRequest { shared: shared.clone(), ..request(id, 2, 2) });
+    let mut scheduler = scheduler(&server(stepwise()), memory, &requests);
+    assert_eq!(walk(&mut scheduler), [vec![(0, 2)], vec![(0, 1)], vec![(1, 1)], vec![(1, 1)]]);
+}
+
 #[test]
 fn servers_that_could_serve_nobody_are_refused() {
     let options = server(SchedulerOptions { page_size: 64, ..stepwise() });
@@ -255,6 +296,10 @@ fn servers_that_could_serve_nobody_are_refused() {
     assert_eq!([check(64, 128), check(-1, 128)], [Ok(()), Ok(())]);
     assert!(matches!(check(64, 127), Err(EngineError::PoolTooSmall { tokens: 127, page_size: 64, needed: 66 })));
     assert_eq!(check(32, 128), Err(EngineError::ChunkBelowPage { chunk: 32, page_size: 64 }));
+    let check =
+        |kv_tokens| check_memory(&drafting(16, SchedulerOptions::default()), 64, ServerMemory { kv_tokens, ..AMPLE });
+    assert_eq!(check(32), Ok(()));
+    assert_eq!(check(31), Err(EngineError::PoolTooSmall { tokens: 31, page_size: 1, needed: 31 }));
 }
 
 /// Random options, a pool, and requests as `(prompt, output, arrival, prefix)`.
@@ -273,7 +318,7 @@ prop_compose! {
         page_size in prop::sample::select(vec![1_u32, 4, 16]),
         schedule_conservativeness in 0.01_f64..1.2,
         switches: [bool; 3],
-        width in prop_oneof![3 => Just(1_u32), 1 => 2_u32..5],
+        width in prop_oneof![3 => Just(1_u32), 1 => 2_u32..5, 1 => 5_u32..17],
         output_end in prop_oneof![
             3 => Just(OutputEnd::Length),
             1 => Just(OutputEnd::IgnoreEos),
@@ -301,6 +346,7 @@ prop_compose! {
 }
 
 prop_compose! {
+    /// Loads that fit: the pool holds any one request.
     fn load()(
         options in options(),
         kv_tokens in 220_u64..500,
@@ -311,29 +357,61 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// Loads of the smallest servers that start: some prompts are refused and most outputs are cut.
+    fn tiny_load()(
+        options in options(),
+        spare in 1_u64..60,
+        request_rows in 1_u32..20,
+        requests in prop::collection::vec((1_u32..90, 0_u32..150, 0_u32..60, 0_u8..4), 1..20),
+    ) -> Load {
+        let page_size = u64::from(options.scheduler.page_size);
+        let kv_tokens = (kept_free(&options) + 1 + spare).next_multiple_of(page_size);
+        Load { options, memory: ServerMemory { kv_tokens, request_rows }, requests }
+    }
+}
+
 impl Load {
+    /// Prefixes are as long as the prompt at most, as traffic makes them: they end within a segment of longer ones.
     fn request(&self, index: usize) -> NewRequest {
         let (prompt, output, _, prefix) = self.requests[index];
-        let head = [Segment { content: 1, end_tokens: 21 }];
-        let long = [head[0], Segment { content: 2, end_tokens: 70 }];
-        let shared = match prefix {
-            1 if prompt >= 21 => SharedPrefix::new(&head),
-            2 if prompt >= 70 => SharedPrefix::new(&long),
-            _ => SharedPrefix::default(),
+        let ends: &[(u64, u32)] = match prefix {
+            1 => &[(1, 21)],
+            2 => &[(1, 21), (2, 70)],
+            3 => &[(3, 90)],
+            _ => &[],
         };
-        NewRequest { shared, ..request(index as u32, prompt, output) }
+        let mut segments: Vec<Segment> = Vec::new();
+        for &(content, end) in ends {
+            if segments.last().is_none_or(|before| before.end_tokens < prompt) {
+                segments.push(Segment { content, end_tokens: end.min(prompt) });
+            }
+        }
+        NewRequest { shared: SharedPrefix::new(&segments), ..request(index as u32, prompt, output) }
+    }
+
+    /// The most tokens of a request, prompt and output.
+    fn longest(&self) -> u32 {
+        let SchedulerOptions { page_size, context_length, .. } = self.options.scheduler;
+        let pool = self.memory.kv_tokens as u32 / page_size * page_size;
+        (pool - kept_free(&self.options) as u32).min(context_length)
+    }
+
+    /// Leaves out the prompts that the engine refuses.
+    fn without_refused(mut self) -> Self {
+        let longest = self.longest();
+        self.requests.retain(|&(prompt, ..)| prompt < longest);
+        self
     }
 
     /// The tokens that a request asks for.
     fn wanted(&self, index: usize) -> u32 {
         let (prompt, output, ..) = self.requests[index];
-        let page_size = self.options.scheduler.page_size;
-        let pool = self.memory.kv_tokens as u32 / page_size * page_size - page_size - 1;
         let most = match self.options.scheduler.output_end {
             OutputEnd::Eos { max_new_tokens } => max_new_tokens,
             _ => u32::MAX,
         };
-        output.max(1).min(most).min(200.min(pool) - prompt)
+        output.max(1).min(most).min(self.longest() - prompt)
     }
 }
 
@@ -355,7 +433,7 @@ struct Oracle<'a> {
 
 impl<'a> Oracle<'a> {
     fn of(scheduler: &'a Scheduler) -> Self {
-        let known = scheduler.rules.overlap && scheduler.rules.end == OutputEnd::Length;
+        let known = scheduler.rules.depth > 1 && scheduler.rules.end == OutputEnd::Length;
         let all = scheduler.running.iter().map(|&slot| &scheduler.requests[slot]);
         let running: Vec<&Request> =
             all.filter(|request| !known || request.known + request.pending < request.limit).collect();
@@ -460,8 +538,10 @@ impl<'a> Oracle<'a> {
         let mut order = self.running.clone();
         order.sort_by_key(|request| (Reverse(request.known - request.prompt), request.prompt));
         let mut retracted = Vec::new();
+        let mut chunk = self.scheduler.chunked.map(|slot| &self.scheduler.requests[slot]);
         while self.decode_pages(&order) > free {
-            let request = order.pop().expect("nobody needs no page");
+            let chunk = if order.len() == 1 { chunk.take() } else { None };
+            let request = chunk.or_else(|| order.pop()).expect("nobody needs no page");
             free += request.held.pages();
             retracted.push(request.id.0);
         }
@@ -488,10 +568,10 @@ impl Ledger {
         let mut ids: Vec<RequestId> = plan.entries.iter().map(|entry| entry.id).collect();
         for &entry in &plan.entries {
             prop_assert!(entry.tokens > 0);
-            recount.push(entry, plan.shape.prefilling && entry.drafts == 0);
+            prop_assert!(plan.shape.prefilling || !entry.prefill, "only steps that compute prompts hold prefills");
+            recount.push(entry, entry.prefill);
         }
         recount.close(width);
-        recount.shape.prefilling = plan.shape.prefilling;
         prop_assert_eq!(recount.shape, plan.shape);
         ids.sort_unstable();
         ids.dedup();
@@ -592,7 +672,17 @@ proptest! {
     }
 
     #[test]
-    fn every_step_is_the_oracles(mut load in load()) {
+    fn the_smallest_servers_serve_everybody_they_take(load in tiny_load()) {
+        let load = load.without_refused();
+        let ledger = run(&load, false)?;
+        for index in 0..load.requests.len() {
+            let delivered = ledger.delivered.get(&RequestId(index as u32)).copied().unwrap_or(0);
+            prop_assert_eq!(delivered, load.wanted(index));
+        }
+    }
+
+    #[test]
+    fn every_step_is_the_oracles(mut load in prop_oneof![load(), tiny_load().prop_map(Load::without_refused)]) {
         load.options.scheduler.disable_radix_cache = true;
         if load.options.scheduler.output_end == OutputEnd::IgnoreEos {
             load.options.scheduler.output_end = OutputEnd::Length;
