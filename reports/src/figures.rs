@@ -119,6 +119,7 @@ figures! {
         exact_hit_rate, "exact hits, % of graph steps", "share of graph steps", Percent, Higher;
         padding_ratio, "padded / real rows, %", "padded rows / real rows, graph steps", Percent, Lower;
         waste_share, "padded / rows run, %", "padded rows / rows run, graph steps", Percent, Lower;
+        padded_rows_without_graph, "padded without a graph, rows", "rows", Plain, Lower;
         fallback_rate, "no graph, % of steps", "share of steps", Percent, Lower;
         fallbacks.above_ceiling, "  above the ceiling, steps", "steps", Plain, Lower;
         fallbacks.no_key, "  no key, steps", "steps", Plain, Lower;

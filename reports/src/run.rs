@@ -135,6 +135,8 @@ pub struct CandidateReport {
     pub padding_ratio: Figure,
     /// Padded rows / rows run, both summed over graph steps; null if no graph ran.
     pub waste_share: Figure,
+    /// Rows that data-parallel ranks padded in steps without a graph, rows; null for one rank, which pads none.
+    pub padded_rows_without_graph: Figure,
     /// Steps without a graph / all steps.
     pub fallback_rate: Figure,
     /// Steps without a graph, by cause.

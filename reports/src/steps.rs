@@ -67,8 +67,7 @@ pub struct StepRecord {
     pub descriptor: Option<DescriptorRecord>,
     /// Rows that requests asked for (scheduled tokens), rows.
     pub real_rows: u32,
-    /// Rows that no request asked for, rows; 0 without a graph, unless a data-parallel rank kept the padding of a graph
-    /// that it gave up.
+    /// Rows that no request asked for, rows; 0 without a graph, unless data-parallel ranks padded to a size that has none.
     pub padded_rows: u32,
     /// Prefills as `[chunk, context]`: tokens computed in this step, and tokens of KV before them.
     pub prefills: Vec<[u32; 2]>,

@@ -137,8 +137,10 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, std::slice::from_ref(&setup));
     warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.limits()));
     let pricing = Some((&setup.cost, setup.options.asynchronous()));
-    let dispatch = setup.graphs.dispatch(&step.shape);
+    let own = setup.graphs.dispatch(&step.shape);
+    let dispatch = step.ran.unwrap_or(own);
     let mut rules = record_explain::rules(&setup.graphs, &step.shape);
+    rules.extend(record_explain::agreement(&own, &dispatch));
     rules.extend(arguments.other_graphs.rules(&setup.graphs, &step, &dispatch));
     Ok(ExplainReport {
         engine: record::engine(&setup.options),
@@ -225,13 +227,17 @@ fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<Expla
     let max_query = longest_chunk.max(if arguments.decodes > 0 { query_len } else { 0 });
     let uniform = u64::from(max_query) * u64::from(requests) == u64::from(tokens);
     let prefilling = !chunks.is_empty();
+    // vLLM takes the last token of a prompt that is computed up to there for a decode (specification section 6).
+    let is_tail = |chunk: &Chunk| options.vllm().is_some() && chunk.tokens == 1 && chunk.context > 0;
+    let (tails, chunks): (Vec<Chunk>, Vec<Chunk>) = chunks.into_iter().partition(is_tail);
     let mut work = StepWork {
         tokens,
         requests,
         drafts: arguments.decodes * (query_len - 1),
         sampled: arguments.decodes,
-        decode_requests: arguments.decodes,
-        decode_context_tokens: u64::from(arguments.decodes) * u64::from(arguments.context),
+        decode_requests: arguments.decodes + tails.len() as u32,
+        decode_context_tokens: u64::from(arguments.decodes) * u64::from(arguments.context)
+            + tails.iter().map(|tail| u64::from(tail.context) + 1).sum::<u64>(),
         ..StepWork::default()
     };
     for chunk in &chunks {
@@ -243,13 +249,14 @@ fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<Expla
             tokens,
             max_query,
             uniform_v1: uniform && max_query == decode_tokens,
-            uniform_v2: (uniform && !prefilling).then_some(max_query),
+            uniform_v2: (uniform && chunks.is_empty()).then_some(max_query),
             prefilling,
             active_loras: arguments.active_loras,
             encoder_inputs: arguments.encoder_inputs,
         },
         work,
         chunks,
+        ran: None,
     })
 }
 
@@ -298,8 +305,12 @@ impl Observer for StepSearch {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::StepScheduled(step) if step.step == self.number => {
-                self.found =
-                    Some(ExplainedStep { shape: step.plan.shape, work: step.work, chunks: step.plan.prefills.clone() });
+                self.found = Some(ExplainedStep {
+                    shape: step.plan.shape,
+                    work: step.work,
+                    chunks: step.plan.prefills.clone(),
+                    ran: Some(step.dispatch),
+                });
                 Err(io::Error::other("the step is found: the run need not go on"))
             }
             _ => Ok(()),

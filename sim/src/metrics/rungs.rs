@@ -55,6 +55,8 @@ pub struct RungStats {
     pub rungs: BTreeMap<Descriptor, RungTally>,
     /// Steps without a graph, by cause.
     pub fallbacks: BTreeMap<FallbackCause, u64>,
+    /// Rows that data-parallel ranks padded in steps without a graph.
+    pub padded_rows_without_graph: u64,
     /// When the first step without a graph was scheduled.
     pub first_fallback: Option<SimTime>,
     /// Steps that wanted a FULL graph and ran PIECEWISE.
@@ -108,6 +110,7 @@ impl<'a> RungRecorder<'a> {
         stats.relaxed_steps += u64::from(step.dispatch.relaxed);
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += 1;
+            stats.padded_rows_without_graph += u64::from(step.dispatch.padded_rows(&step.plan.shape));
             if let Some(launch) = &self.cost.planned_launch {
                 stats.held_up.add(step.cost.launch_slack(self.asynchronous), launch);
             }

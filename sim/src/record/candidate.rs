@@ -129,6 +129,7 @@ fn set_rungs(report: &mut CandidateReport, setup: &Setup, rungs: &RungStats) {
     report.exact_hit_rate = rungs.exact_hit_rate().into();
     report.padding_ratio = rungs.padding_ratio().into();
     report.waste_share = rungs.waste_share().into();
+    report.padded_rows_without_graph = (setup.options.ranks().1 > 1).then_some(rungs.padded_rows_without_graph).into();
     report.fallback_rate = rungs.fallback_rate().into();
     let cause = |cause| Figure::from(rungs.fallbacks.get(&cause).copied().unwrap_or_default());
     report.fallbacks = Fallbacks {

@@ -19,6 +19,8 @@ pub struct ExplainedStep {
     pub work: StepWork,
     /// Its prefills.
     pub chunks: Vec<Chunk>,
+    /// What it ran, if it is a step of a run; data-parallel ranks agreed on that.
+    pub ran: Option<Dispatch>,
 }
 
 /// How steps are priced, and whether scheduling is asynchronous; `None` where nothing is priced.
@@ -50,6 +52,21 @@ pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
             detail: guard.compared,
         })
         .collect()
+}
+
+/// What the other data-parallel ranks changed in a step: the rule that comes after the rank's own; `None` if they left
+/// its choice alone.
+#[must_use]
+pub fn agreement(own: &Dispatch, ran: &Dispatch) -> Option<RuleCheck> {
+    let named = |dispatch: &Dispatch| match dispatch.descriptor.mode {
+        RuntimeMode::None => "no graph".to_owned(),
+        graph => format!("{graph} {}", dispatch.descriptor.tokens),
+    };
+    (own.descriptor != ran.descriptor).then(|| RuleCheck {
+        rule: "other_ranks".to_owned(),
+        outcome: if ran.descriptor.mode == RuntimeMode::None { "no graph" } else { "taken" }.to_owned(),
+        detail: format!("this rank alone would run {}; all ranks agreed on {}", named(own), named(ran)),
+    })
 }
 
 /// The rows that the compiled version of the model which ran is made for, where there are several.
