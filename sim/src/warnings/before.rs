@@ -5,7 +5,7 @@ use kernels::geometry::ModelGeometry;
 use reports::Warning;
 
 use super::memory::{about_memory, about_what_if};
-use crate::engine::options::{DecodeBatch, Limit, Limits};
+use crate::engine::options::{DecodeBatch, EngineOptions, Limit, Limits};
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{RuntimeMode, StepShape};
 use crate::scenario::{Budget, Scenario};
@@ -39,12 +39,22 @@ fn about_costs_left_out(scenario: &Scenario, profile: &Profile) -> Vec<Warning> 
                        its queries read the keys and values in one pass, and what their arithmetic adds is not measured";
         Warning::general("verification_as_decode", message)
     });
+    let drafter = (has_requests && scenario.server.decode_tokens() > 1).then(|| {
+        let time = match &scenario.server {
+            EngineOptions::Vllm(_) => "",
+            EngineOptions::Sglang(_) => ", and making the drafts takes no time: steps are that much too short",
+        };
+        let message =
+            format!("weights, KV cache and graphs of a draft model are not taken from the device memory{time}");
+        Warning::general("drafter_not_counted", message)
+    });
     let adapters = scenario.traffic.carries_adapters().then(|| {
-        let message = "adapters cost nothing here: the profile has no adapter kernels and no time to load one; which graph runs \
-                       and what the graphs take holds all the same";
+        let message = "adapters cost nothing here: the profile has no adapter kernels and no time to load one, and their \
+                       weights are not taken from the device memory; which graph runs and what the graphs take holds all \
+                       the same";
         Warning::general("adapters_not_priced", message)
     });
-    verification.into_iter().chain(adapters).collect()
+    verification.into_iter().chain(drafter).chain(adapters).collect()
 }
 
 /// What the engine changes in a candidate's flags, and what follows from them.

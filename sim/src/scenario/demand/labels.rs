@@ -67,7 +67,9 @@ pub(super) fn check_against_server(
     let adapters = place(file.adapters.as_ref().map(Spanned::span), brought.adapters);
     let (switch, help) = match server {
         EngineOptions::Vllm(_) => ("max_loras", "set max_loras under [server.vllm], the number of adapter slots"),
-        EngineOptions::Sglang(_) => ("enable_lora", "set enable_lora = true under [server.sglang]"),
+        EngineOptions::Sglang(_) => {
+            ("enable_lora", "leave [traffic.adapters] out: adapters on an SGLang server are not simulated yet")
+        }
     };
     match (adapters, server.max_loras()) {
         (Some(place), None) => {

@@ -307,7 +307,7 @@ fn what_the_engine_refuses_is_refused_with_a_way_out() {
     server.sglang.speculative_num_draft_tokens: without speculative_algorithm nobody drafts | add speculative_algorithm, or leave speculative_num_draft_tokens out
     server.sglang.enable_mixed_chunk: steps that mix prompts with decodes exclude speculative decoding, which SGLang refuses | leave enable_mixed_chunk or speculative_algorithm out
     server.sglang.context_length: 9000 is above the model's max_position_embeddings (8192), which SGLang refuses | lower context_length
-    traffic.adapters: the server runs without LoRA and refuses requests with adapters | set enable_lora = true under [server.sglang]
+    traffic.adapters: the server runs without LoRA and refuses requests with adapters | leave [traffic.adapters] out: adapters on an SGLang server are not simulated yet
     server.sglang.max_num_seqs: `max_num_seqs` is a key of vLLM, and this server is one of SGLang | what comes nearest to it in SGLang is max_running_requests
     candidate.cudagraph_capture_sizes: `cudagraph_capture_sizes` is a key of vLLM, and this server is one of SGLang | what comes nearest to it in SGLang is cuda_graph_bs_decode
     candidate.what_if: `what_if` is a key of vLLM, and this server is one of SGLang | leave it out: nothing in SGLang corresponds to it
