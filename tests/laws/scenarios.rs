@@ -144,6 +144,9 @@ fn server() -> impl Strategy<Value = Server> {
         let (max_num_seqs, extra_tokens, max_model_len, block_size, pool) = sizes;
         let (chunked, threshold, adaptive, watermark, reserve, interval, scheduled, active) = rules;
         let drafts = drafter.map_or(0, |(drafts, ..)| drafts);
+        // 0.31.0 has these drafters on runner V1 only.
+        let older = version == "0.31.0" && drafter.is_some_and(|(_, method, ..)| ["ngram", "medusa"].contains(&method));
+        let runner = if older { "v1" } else { runner };
         // Room for a whole decode batch with its drafts, and for what a drafter adds.
         let batch = max_num_seqs * (1 + 2 * drafts);
         let least = if chunked { batch } else { batch.max(max_model_len) };

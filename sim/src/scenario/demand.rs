@@ -132,11 +132,11 @@ fn check_end(
     Ok(())
 }
 
-/// Refuses a list of rows that is empty or absurdly long.
-fn refuse_row_count(check: &Check<'_>, rows: usize, span: &Span) -> Result<(), ScenarioError> {
+/// Refuses a list of rows that is empty or absurdly long; `help` says what a good one holds.
+fn refuse_row_count(check: &Check<'_>, rows: usize, span: &Span, help: &str) -> Result<(), ScenarioError> {
     if (1..=HISTOGRAM_ROWS_MAX).contains(&rows) {
         return Ok(());
     }
     let problem = format!("expected 1 to {HISTOGRAM_ROWS_MAX} rows, found {rows}");
-    Err(check.reject(span, problem, "give at least one row, and add up rows of the same shape"))
+    Err(check.reject(span, problem, help))
 }

@@ -89,10 +89,10 @@ pub(super) fn warm_up(
         Some(WarmUpFile::Time(time)) => Ok(WarmUp::Time(check.duration(time)?)),
         Some(WarmUpFile::Requests(written)) => {
             let requests = check.whole(written, 1, REQUESTS_MAX)?;
-            match traffic.requests {
+            match traffic.requests_in_all() {
                 Some(all) if requests >= all => {
                     let problem = format!("leaving out {requests} of {all} requests leaves nothing to measure");
-                    Err(check.reject(&written.span(), problem, "lower it, or raise traffic.requests"))
+                    Err(check.reject(&written.span(), problem, "lower it, or raise the requests of the traffic"))
                 }
                 _ => Ok(WarmUp::Requests(requests)),
             }

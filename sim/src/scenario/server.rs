@@ -32,6 +32,7 @@ pub(super) fn vllm(
     let (machine_graphs, unsimulated) = machine_graphs(check, &file, context)?;
     drafts::warn_about_schedule(check, &file, &machine_graphs);
     drafts::warn_about_unused(check, &file, machine_graphs.num_speculative_tokens);
+    warn_about_unused(check, &file, version, &scheduler, machine_graphs.data_parallel_size);
     if has_requests {
         drafts::refuse_starving_drafts(check, &file, &scheduler, machine_graphs.num_speculative_tokens)?;
         drafts::warn_about_drafts(check, &file, machine_graphs.num_speculative_tokens);
@@ -176,6 +177,31 @@ fn refuse_what_the_engine_refuses(
         check.warn(&at(&file.max_num_batched_tokens), problem);
     }
     Ok(())
+}
+
+/// Scheduler options that change nothing (specification section 11).
+fn warn_about_unused(
+    check: &mut Check<'_>,
+    file: &VllmFile,
+    version: Version,
+    options: &SchedulerOptions,
+    data_parallel_size: u32,
+) {
+    let SchedulerOptions { max_num_batched_tokens, prefill_schedule_interval, .. } = *options;
+    if let Some(written) = &file.max_num_scheduled_tokens
+        && options.max_num_scheduled_tokens.is_some_and(|tokens| tokens > max_num_batched_tokens)
+    {
+        let problem =
+            format!("changes nothing: max_num_batched_tokens ({max_num_batched_tokens}) bounds a step already");
+        check.warn(&written.span(), problem);
+    }
+    if let Some(written) = &file.prefill_schedule_interval
+        && prefill_schedule_interval > 1
+        && version == Version::V0_31_0
+        && data_parallel_size == 1
+    {
+        check.warn(&written.span(), "changes nothing: vLLM 0.31.0 puts prefills off with data-parallel ranks only");
+    }
 }
 
 fn kv(check: &Check<'_>, file: &VllmFile, scheduler: &SchedulerOptions) -> Result<KvOptions, ScenarioError> {

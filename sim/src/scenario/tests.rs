@@ -552,6 +552,58 @@ fn what_is_odd_about_drafts_and_labels_is_said() {
 }
 
 #[test]
+fn what_changes_nothing_is_said() {
+    let warnings = |server: &str, rest: &str| parse(&scenario(server, rest)).expect("accepted").warnings.join("\n");
+    let (rates, drafts) = ("[traffic.acceptance]\nrates = [0.7]", "num_speculative_tokens = 2\nspec_method = \"mtp\"");
+    let schedule =
+        |tiers: &str| warnings(&format!("{drafts}\ndrafting_time = \"1ms\"\ndynamic_sd_schedule = {tiers}"), rates);
+    assert_eq!(schedule("[[1, 8, 2], [9, 16, 0]]"), "");
+    assert!(schedule("[[2, 8, 1]]").contains("dynamic_sd_schedule: vLLM drops this schedule without a word"));
+    assert!(schedule("[[1, 8, 9]]").contains("dynamic_sd_schedule: [1, 8, 9] drafts 2: no tier"));
+    let prefix = |tokens: u32| format!("[[traffic.prefixes]]\ntokens = {tokens}");
+    for (server, rest, said) in [
+        ("dynamic_sd_schedule = [[1, 8, 1]]", "", "dynamic_sd_schedule: changes nothing"),
+        ("spec_method = \"eagle\"", "", "spec_method: changes nothing"),
+        ("parallel_drafting = true", "", "parallel_drafting: changes nothing"),
+        ("max_num_scheduled_tokens = 4000000", "", "max_num_scheduled_tokens: changes nothing"),
+        ("version = \"0.31.0\"\nprefill_schedule_interval = 4", "", "prefill_schedule_interval: changes nothing"),
+        ("policy = \"priority\"", "", "all requests carry the same one"),
+        ("", &prefix(64), "traffic.prefixes: enable_prefix_caching is false"),
+    ] {
+        let warnings = warnings(server, rest);
+        assert!(warnings.contains(said), "{server}: {warnings}");
+    }
+    let priorities =
+        "[[traffic.priorities]]\npriority = 0\nshare = 0.5\n[[traffic.priorities]]\npriority = 1\nshare = 0.5";
+    assert_eq!(warnings("policy = \"priority\"\nprefill_schedule_interval = 4\nblock_size = 64", priorities), "");
+    let cached = |block_size: u32| {
+        let text = scenario(&format!("block_size = {block_size}"), &prefix(64));
+        parse(&text.replace("enable_prefix_caching = false", "")).expect("accepted").warnings.join(
+            "
+",
+        )
+    };
+    assert_eq!(cached(64), "");
+    assert!(cached(128).contains("64 tokens are less than a block (block_size = 128)"));
+}
+
+#[test]
+fn a_warm_up_leaves_requests_of_some_rank_to_measure() {
+    let ranks = |warm_up: u32| {
+        let rank =
+            "[[traffic.rank]]\nrequests = 2\narrivals.poisson.rate = 5\nlengths.fixed = { prompt = 9, output = 2 }\n";
+        let server = "[server.vllm]\nmax_model_len = 4096\nmax_num_seqs = 8\nmax_num_batched_tokens = 512\ndata_parallel_size = 2";
+        parse(&format!(
+            "schema = 1\nname = \"ranks\"\n{server}\n[profile]\nbuiltin = \"textbook\"\n[warm_up]\nrequests = {warm_up}\n\
+             [traffic]\n{rank}{rank}"
+        ))
+    };
+    assert!(ranks(3).is_ok());
+    let fault = ranks(4).expect_err("both ranks are warm-up").to_string();
+    assert!(fault.contains("leaving out 4 of 4 requests leaves nothing to measure"), "{fault}");
+}
+
+#[test]
 fn labels_and_accepted_drafts() {
     let text = scenario(
         "max_loras = 2\npolicy = \"priority\"",

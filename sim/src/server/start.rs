@@ -62,7 +62,7 @@ impl Start {
         let set_aside = estimate.filter(|_| kv.memory_profiler_estimate_cudagraphs).unwrap_or_default();
         let kv_pool = KvPool::size(profile, scheduler, kv, set_aside)?;
         let without_graphs = KvPool::size(profile, scheduler, kv, Bytes(0))?;
-        check_pool(scheduler, kv_pool.num_gpu_blocks)?;
+        check_pool(scheduler, kv, kv_pool.num_gpu_blocks)?;
         let blocks = |graphs| kv_pool.blocks_with(profile, scheduler, kv, graphs);
         Ok(Self {
             captures: Capture::all(profile, order, taken),

@@ -118,6 +118,17 @@ impl Traffic {
         RequestStream::open(self, seed)
     }
 
+    /// Most requests of all ranks together; `None` where a trace runs to its end.
+    #[must_use]
+    pub fn requests_in_all(&self) -> Option<u64> {
+        match &self.kind {
+            TrafficKind::Ranks(ranks) => {
+                ranks.iter().try_fold(0_u64, |sum, rank| Some(sum.saturating_add(rank.requests?)))
+            }
+            TrafficKind::Synthetic { .. } | TrafficKind::Trace(_) | TrafficKind::Steps(_) => self.requests,
+        }
+    }
+
     /// Whether requests ask for adapters, in a table of their own or in the rows of a trace.
     #[must_use]
     pub fn carries_adapters(&self) -> bool {

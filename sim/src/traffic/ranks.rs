@@ -37,10 +37,11 @@ impl RankStreams {
     }
 
     pub(super) fn skipped_rows(&self) -> SkippedRows {
-        self.ranks.iter().map(|rank| rank.stream.skipped_rows()).fold(SkippedRows::default(), |sum, rows| SkippedRows {
-            count: sum.count + rows.count,
-            first_line: sum.first_line.or(rows.first_line),
-        })
+        let of_rank = |(number, rank): (usize, &RankStream)| {
+            let rows = rank.stream.skipped_rows();
+            SkippedRows { rank: rows.first_line.map(|_| number as u32), ..rows }
+        };
+        self.ranks.iter().enumerate().map(of_rank).fold(SkippedRows::default(), SkippedRows::and)
     }
 }
 
@@ -69,6 +70,15 @@ mod tests {
             |all: &[Request]| all.iter().filter(|request| request.rank == Some(0)).cloned().collect::<Vec<_>>();
         assert_eq!(of_first(&merged), requests(std::slice::from_ref(&busy), 5), "another rank moves nothing");
         assert_ne!(of_first(&merged), requests(&[busy], 6));
+    }
+
+    #[test]
+    fn skipped_rows_name_the_first_rank_that_has_any() {
+        let rows = |count, first_line, rank| SkippedRows { count, first_line, rank };
+        let none = SkippedRows::default();
+        let (first, second) = (rows(3, Some(9), Some(1)), rows(1, Some(2), Some(2)));
+        assert_eq!(none.and(first).and(second), rows(4, Some(9), Some(1)));
+        assert_eq!(first.and(none), first);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl RequestStream {
             Source::Closed { lengths, .. } => (lengths.skipped_rows(), SkippedRows::default()),
             Source::Ranks(ranks) => (ranks.skipped_rows(), SkippedRows::default()),
         };
-        SkippedRows { count: first.count + second.count, first_line: first.first_line.or(second.first_line) }
+        first.and(second)
     }
 }
 

@@ -203,10 +203,12 @@ fn preempted(summary: &Summary) -> Option<String> {
 }
 
 fn skipped(end: &RunEnd) -> Option<String> {
-    let SkippedRows { count, first_line } = end.skipped_rows;
+    let SkippedRows { count, first_line, rank } = end.skipped_rows;
     first_line.map(|line| {
         let rows = super::count(count, "row");
-        format!("{rows} of the trace {} skipped as bad, the first one in line {line}", was(count))
+        let of = rank.map_or_else(|| "the trace".to_owned(), |_| "the ranks' traces".to_owned());
+        let first = rank.map_or_else(String::new, |rank| format!(" of the trace of rank {rank}"));
+        format!("{rows} of {of} {} skipped as bad, the first one in line {line}{first}", was(count))
     })
 }
 

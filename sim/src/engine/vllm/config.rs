@@ -83,6 +83,7 @@ impl GraphConfig {
             .collect();
         warnings.append(&mut mode.warnings);
         warnings.append(&mut capture.warnings);
+        warnings.extend(about_endpoints(graphs, &compiled, budget));
         Ok(Self {
             runner,
             requested,
@@ -96,6 +97,18 @@ impl GraphConfig {
             warnings,
         })
     }
+}
+
+/// Endpoints of compile ranges that change nothing.
+fn about_endpoints(graphs: &GraphOptions, compiled: &CompileRanges, budget: u32) -> Option<GraphWarning> {
+    let (given, ranges) = (graphs.compile_ranges_endpoints.len(), compiled.ranges().len());
+    if given > 0 && ranges == 0 {
+        let reason = "only the compilation mode VLLM_COMPILE compiles ranges of sizes";
+        return Some(GraphWarning::Unused { option: "compile_ranges_endpoints", reason });
+    }
+    // Every endpoint that is kept adds one range to the one that ends at the budget.
+    let dropped = (given + 1).saturating_sub(ranges);
+    (given > 0 && dropped > 0).then_some(GraphWarning::EndpointsDropped { dropped, max_num_batched_tokens: budget })
 }
 
 /// The mode on its way through the rewrites.
@@ -178,6 +191,21 @@ mod tests {
         assert_eq!(build(uncompiled.clone()), Err(EngineError::PiecewiseUncompiled { mode, compilation }));
         let breakable = GraphOptions { use_breakable_cudagraph: true, ..uncompiled };
         assert_eq!(build(breakable).expect("broken while captured").mode, CudagraphMode::Piecewise);
+    }
+
+    #[test]
+    fn endpoints_that_change_nothing_are_named() {
+        let warning = |optimization_level, endpoints: &[u32]| {
+            let compile_ranges_endpoints = endpoints.to_vec();
+            let made = build(GraphOptions { optimization_level, compile_ranges_endpoints, ..GraphOptions::default() });
+            made.expect("the engine starts").warnings.pop().map(|warning| warning.to_string())
+        };
+        assert_eq!(warning(OptimizationLevel::O2, &[64, 512]), None);
+        assert_eq!(warning(OptimizationLevel::O0, &[]), None);
+        let dropped = warning(OptimizationLevel::O2, &[1, 64, 64, 2048, 4096]).expect("64 is kept once");
+        assert!(dropped.starts_with("4 of compile_ranges_endpoints change nothing"), "{dropped}");
+        let unused = warning(OptimizationLevel::O0, &[64]).expect("nothing is compiled");
+        assert!(unused.starts_with("compile_ranges_endpoints changes nothing"), "{unused}");
     }
 
     #[test]

@@ -25,6 +25,13 @@ pub enum GraphWarning {
         /// Token budget of a step.
         max_num_batched_tokens: u32,
     },
+    /// Entries of `compile_ranges_endpoints` were dropped.
+    EndpointsDropped {
+        /// How many.
+        dropped: usize,
+        /// Token budget of a step.
+        max_num_batched_tokens: u32,
+    },
     /// Graphs are on, but no size is left to capture.
     LadderEmpty {
         /// The mode that remains configured.
@@ -137,6 +144,7 @@ impl GraphWarning {
         match self {
             Self::CeilingCut { .. } => "ceiling_cut",
             Self::SizesAboveBudget { .. } => "sizes_above_budget",
+            Self::EndpointsDropped { .. } => "endpoints_dropped",
             Self::LadderEmpty { .. } => "ladder_empty",
             Self::ModeChanged { .. } => "mode_changed",
             Self::RunnerFallback { .. } => "runner_fallback",
@@ -164,6 +172,11 @@ impl fmt::Display for GraphWarning {
                 f,
                 "{dropped} of {option} lie above max_num_batched_tokens = {max_num_batched_tokens} and \
                  are not captured"
+            ),
+            Self::EndpointsDropped { dropped, max_num_batched_tokens } => write!(
+                f,
+                "{dropped} of compile_ranges_endpoints change nothing: 1, repeats, and what is not below \
+                 max_num_batched_tokens = {max_num_batched_tokens}"
             ),
             Self::LadderEmpty { mode } => {
                 write!(f, "cudagraph_mode is {mode}, but no capture size is left: every step runs without a graph")

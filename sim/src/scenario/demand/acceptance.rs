@@ -26,7 +26,8 @@ pub(super) fn acceptance(check: &Check<'_>, file: &AcceptanceFile) -> Result<Acc
             Ok(Acceptance::Rates(rates))
         }
         AcceptanceFile::Cycle(list) => {
-            refuse_row_count(check, list.get_ref().len(), &list.span())?;
+            let help = "list how many drafts were accepted, one number for each verification, as in [2, 0, 3]";
+            refuse_row_count(check, list.get_ref().len(), &list.span(), help)?;
             let count = |count| check.whole32(count, 0, DRAFTS_MAX);
             Ok(Acceptance::Cycle(list.get_ref().iter().map(count).collect::<Result<_, _>>()?))
         }

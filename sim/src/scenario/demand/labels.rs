@@ -89,7 +89,44 @@ pub(super) fn check_against_server(
         };
         check.warn(&place, format!("{order}: priorities decide nothing"));
     }
+    if server.orders_by_priority() && !has_priorities(file, brought) {
+        let problem =
+            "policy is \"priority\", but all requests carry the same one: they go in the order of their arrival";
+        check.warn(span, problem);
+    }
+    warn_about_prefixes(check, file, server);
     Ok(())
+}
+
+/// Whether requests carry different priorities, as far as that can be known before a trace is read.
+fn has_priorities(file: &TrafficFile, brought: Brought) -> bool {
+    let rows = given(file.priorities.as_ref()).unwrap_or_default();
+    brought.priorities || rows.iter().filter(|row| *row.get_ref().share.get_ref() > 0.0).count() > 1
+}
+
+/// Prefixes that no request can reuse.
+fn warn_about_prefixes(check: &mut Check<'_>, file: &TrafficFile, server: &EngineOptions) {
+    let Some(groups) = given(file.prefixes.as_ref()) else { return };
+    if !server.caches_prefixes() {
+        let switch = match server {
+            EngineOptions::Vllm(_) => "enable_prefix_caching is false",
+            EngineOptions::Sglang(_) => "disable_radix_cache is true",
+        };
+        check.warn(&groups[0].span(), format!("{switch}: no request reuses a prefix"));
+        return;
+    }
+    let Some(vllm) = server.vllm() else { return };
+    let block_size = vllm.scheduler.block_size;
+    for group in groups {
+        let PrefixFile { tokens, within, .. } = group.get_ref();
+        let inner = within.iter().flatten().map(|level| *level.get_ref().tokens.get_ref());
+        let in_all = inner.fold(*tokens.get_ref(), i64::saturating_add);
+        if in_all < i64::from(block_size) {
+            let problem =
+                format!("{in_all} tokens are less than a block (block_size = {block_size}): none is ever reused");
+            check.warn(&group.span(), problem);
+        }
+    }
 }
 
 fn priorities(check: &Check<'_>, rows: &[Spanned<PriorityFile>]) -> Result<Priorities, ScenarioError> {

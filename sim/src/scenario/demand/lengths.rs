@@ -135,7 +135,7 @@ fn histogram(
     model_len: Limit,
     span: &Span,
 ) -> Result<Lengths, ScenarioError> {
-    refuse_row_count(check, rows.len(), span)?;
+    refuse_row_count(check, rows.len(), span, "give at least one row, and add up rows of the same lengths")?;
     let mut pairs = Vec::with_capacity(rows.len());
     for row in rows {
         let row = row.get_ref();

@@ -58,7 +58,7 @@ const PATH_HELP: &str = "the path is taken relative to the folder of the scenari
 const STEPS_FILE_HELP: &str = "the file is a CSV with the columns tokens,requests,query_len,count";
 
 fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Result<StepHistogram, ScenarioError> {
-    refuse_row_count(check, rows.len(), span)?;
+    refuse_row_count(check, rows.len(), span, "give at least one row, and add up rows of the same shape")?;
     let mut checked = Vec::with_capacity(rows.len());
     for row in rows {
         let StepFile { tokens, requests, query_len, count, images } = row.get_ref();
@@ -72,7 +72,12 @@ fn step_rows(check: &Check<'_>, rows: &[Spanned<StepFile>], span: &Span) -> Resu
                 "count" => count.span(),
                 _ => query_len.as_ref().map_or_else(|| row.span(), Spanned::span),
             };
-            check.reject(&place, problem, "a step has at least one request, each of at least one token")
+            let help = match column {
+                "query_len" => "query_len is the longest query of the step, in tokens; left out, all are equally long",
+                "count" => "count is how often the step came",
+                _ => "a step has at least one request, each of at least one token",
+            };
+            check.reject(&place, problem, help)
         })?;
         checked.push(built.with_images(step_images(check, images.as_ref())?));
     }

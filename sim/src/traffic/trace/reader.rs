@@ -20,6 +20,16 @@ pub struct SkippedRows {
     pub count: u64,
     /// Line number of the first one, from 1.
     pub first_line: Option<u64>,
+    /// The rank whose trace has that line; `None` where ranks have no traces of their own.
+    pub rank: Option<u32>,
+}
+
+impl SkippedRows {
+    /// These rows and those of another trace; the first one is that of the first trace that has any.
+    pub(in crate::traffic) fn and(self, other: Self) -> Self {
+        let first = if self.first_line.is_some() { self } else { other };
+        Self { count: self.count + other.count, ..first }
+    }
 }
 
 /// Reads a trace row by row. Arrivals count from the first row, so that the first request arrives at zero; unwanted
@@ -400,7 +410,7 @@ mod tests {
         let text = "arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,0\n1,2,2\nx,1,1\n2,3,3\n3,4";
         let (rows, skipped) = read(text.as_bytes(), &skip, Wanted::ALL).expect("reads");
         assert_eq!(rows, [(0, 2, 2), (1_000_000_000, 3, 3)]);
-        assert_eq!(skipped, SkippedRows { count: 3, first_line: Some(2) });
+        assert_eq!(skipped, SkippedRows { count: 3, first_line: Some(2), rank: None });
         let none = read(b"arrived_at,num_prefill_tokens,num_decode_tokens\nx\n", &skip, Wanted::ALL);
         assert_eq!(none.expect_err("refused").to_string(), "t.csv holds no requests (1 row was skipped)");
     }

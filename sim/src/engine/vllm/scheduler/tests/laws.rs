@@ -248,7 +248,7 @@ impl Ledger {
 
 /// Runs a load to its end in the engine's loop, checking every call, and returns the tokens delivered per request.
 fn run(load: &Load) -> Result<Vec<u32>, TestCaseError> {
-    prop_assert_eq!(check_pool(&load.server.scheduler, load.num_gpu_blocks), Ok(()));
+    prop_assert_eq!(check_pool(&load.server.scheduler, &load.server.kv, load.num_gpu_blocks), Ok(()));
     let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks);
     let mut ledger = Ledger::default();
     let mut pending: Vec<&(NewRequest, u32)> = load.requests.iter().collect();
