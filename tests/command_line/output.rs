@@ -221,6 +221,22 @@ fn every_command_writes_every_format() {
     }
 }
 
+/// SGLang asks the runner of the step's kind: one prompt of 500 tokens is no decode step, though all its queries are alike.
+#[test]
+fn rows_of_an_sglang_server_run_the_graphs_of_their_kind() {
+    let folder = folder_with(
+        "schema = 1\nname = \"kinds\"\n[server.sglang]\ncontext_length = 8192\n[profile]\nbuiltin = \"a100-llama-3-8b\"\n\
+         [traffic]\n[[traffic.steps]]\ntokens = 500\nrequests = 1\ncount = 10\n\
+         [[traffic.steps]]\ntokens = 9\nrequests = 9\ncount = 7\n",
+    );
+    let answer = json(&sim_in(folder.path(), &["price", "scenario.toml", "--format", "json"]).done());
+    let rungs = answer["candidates"][0]["rungs"].as_array().expect("a list");
+    let ran = rungs.iter().filter(|rung| rung["share_of_steps"].as_f64() > Some(0.0));
+    let mut ran: Vec<_> = ran.map(|rung| (rung["size"].as_u64(), rung["mode"].as_str())).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, [(Some(12), Some("FULL")), (Some(512), Some("PIECEWISE"))]);
+}
+
 /// A step log of an earlier run is not taken for one of this run.
 #[test]
 fn an_older_step_log_is_pointed_out() {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::other_graphs::{EncoderSum, ReplaySum};
 use crate::cost::{Execution, StepCost, StepWork};
+use crate::engine::options::EngineOptions;
 use crate::engine::shape::{Dispatch, RuntimeMode, StepShape};
 use crate::server::Setup;
 use crate::traffic::{StepHistogram, StepRow};
@@ -146,16 +147,25 @@ impl Expectation {
 /// A row as the cost formulas see it, without context. In a decode step everybody samples, and has as many drafts as its
 /// query says.
 fn work(row: &StepRow, setup: &Setup) -> StepWork {
-    let decodes = row.is_uniform() && row.images.is_empty() && row.query_len <= setup.options.decode_tokens();
+    let decodes = !prefilling(row, setup) && row.query_len <= setup.options.decode_tokens();
     let (drafts, sampled) = if decodes { (row.tokens - row.requests, row.requests) } else { (0, 0) };
     StepWork { tokens: row.tokens, requests: row.requests, drafts, sampled, ..StepWork::default() }
 }
 
-/// A row as the dispatcher sees it. A uniform row is a decode step past its prefill; any other holds a prefill, and so does
-/// one with images.
+/// Whether a row holds a prefill. A uniform row is a decode step past its prefill; any other holds a prefill, and so does
+/// one with images. SGLang's decode steps have one length: a uniform row of another computes prompts.
+fn prefilling(row: &StepRow, setup: &Setup) -> bool {
+    let decodes = match &setup.options {
+        EngineOptions::Vllm(_) => true,
+        EngineOptions::Sglang(options) => row.query_len == options.decode_width(),
+    };
+    !row.is_uniform() || !row.images.is_empty() || !decodes
+}
+
+/// A row as the dispatcher sees it.
 fn shape(row: &StepRow, setup: &Setup) -> StepShape {
     let uniform = row.is_uniform();
-    let prefilling = !uniform || !row.images.is_empty();
+    let prefilling = prefilling(row, setup);
     let decode_query = setup.options.decode_tokens();
     StepShape {
         requests: row.requests,
