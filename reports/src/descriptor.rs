@@ -23,6 +23,9 @@ pub struct DescriptorRecord {
     pub loras: u32,
     /// Microbatches of the key; 1 without dual-batch overlap.
     pub ubatches: u32,
+    /// Chunks of cached prefix that the graph is captured for, chunks; null for a graph that takes none.
+    #[serde(default)]
+    pub prefix_chunks: Option<u32>,
 }
 
 /// One line: the mode and tokens, then only those parts of the key that differ from the plain case.
@@ -43,6 +46,9 @@ impl fmt::Display for DescriptorRecord {
         }
         if self.ubatches > 1 {
             write!(f, " ubatches={}", self.ubatches)?;
+        }
+        if let Some(chunks) = self.prefix_chunks {
+            write!(f, " prefix_chunks={chunks}")?;
         }
         Ok(())
     }

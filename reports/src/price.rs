@@ -98,6 +98,9 @@ pub struct Saving {
 pub struct PriceRung {
     /// `FULL` or `PIECEWISE`.
     pub mode: Name,
+    /// `decode` or `prefill` where an engine keeps graphs for each; null otherwise.
+    #[serde(default)]
+    pub phase: Option<Name>,
     /// The captured size, tokens.
     pub size: u32,
     /// Share of all steps that run on this rung.

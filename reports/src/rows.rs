@@ -114,7 +114,18 @@ pub fn price(report: &PriceReport, sink: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// The I/O error of the sink, unchanged.
 pub fn ladder(report: &LadderReport, sink: &mut impl Write) -> io::Result<()> {
-    let columns = ["candidate", "order", "mode", "tokens", "requests", "uniform", "max_query", "loras", "ubatches"];
+    let columns = [
+        "candidate",
+        "order",
+        "mode",
+        "tokens",
+        "requests",
+        "uniform",
+        "max_query",
+        "loras",
+        "ubatches",
+        "prefix_chunks",
+    ];
     let rows = report.candidates.iter().flat_map(|candidate| {
         candidate.descriptors.iter().enumerate().map(|(order, descriptor)| {
             let mut row = vec![candidate.name.clone(), order.to_string()];
@@ -143,6 +154,7 @@ pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> 
         "max_query",
         "loras",
         "ubatches",
+        "prefix_chunks",
         "pool_bytes",
         "executables_bytes",
     ];
@@ -150,7 +162,7 @@ pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> 
         let phases = candidate.phases.iter().map(|phase| {
             let mut row = vec![candidate.name.clone(), phase.phase.to_string(), cell(phase.at_s), cell(phase.seconds)];
             row.push(phase.count.to_string());
-            row.extend(std::iter::repeat_n(String::new(), 9));
+            row.extend(std::iter::repeat_n(String::new(), 10));
             row
         });
         let captures = candidate.captures.iter().map(|capture| {
@@ -165,7 +177,7 @@ pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> 
     table(sink, &columns, rows)
 }
 
-fn descriptor_cells(descriptor: &DescriptorRecord) -> [String; 7] {
+fn descriptor_cells(descriptor: &DescriptorRecord) -> [String; 8] {
     let count = |count: Option<u32>| count.map(|count| count.to_string()).unwrap_or_default();
     [
         descriptor.mode.to_string(),
@@ -175,6 +187,7 @@ fn descriptor_cells(descriptor: &DescriptorRecord) -> [String; 7] {
         count(descriptor.max_query),
         descriptor.loras.to_string(),
         descriptor.ubatches.to_string(),
+        count(descriptor.prefix_chunks),
     ]
 }
 

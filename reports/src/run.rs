@@ -266,6 +266,9 @@ pub struct SpecDecode {
 pub struct RungReport {
     /// `FULL` or `PIECEWISE`.
     pub mode: Name,
+    /// `decode` or `prefill` where an engine keeps graphs for each; null otherwise.
+    #[serde(default)]
+    pub phase: Option<Name>,
     /// The captured size, tokens.
     pub size: u32,
     /// Steps that ran on this rung.

@@ -54,7 +54,7 @@ impl CandidateReport {
     }
 
     fn same_candidate(&self, other: &Self) -> bool {
-        let rung = |rung: &RungReport| (rung.mode.clone(), rung.size);
+        let rung = |rung: &RungReport| (rung.mode.clone(), rung.phase.clone(), rung.size);
         let artifact = |artifact: &ArtifactReport| artifact.artifact.clone();
         self.name == other.name
             && self.capture_sizes == other.capture_sizes

@@ -7,6 +7,7 @@ mod invalid;
 mod output;
 mod profiles;
 mod readme;
+mod sglang;
 mod streams;
 mod usage;
 

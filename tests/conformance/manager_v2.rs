@@ -62,7 +62,7 @@ fn manager(config: &Config) -> CudaGraphManager {
 }
 
 fn descriptor(graph: &Descriptor) -> Value {
-    let Descriptor { mode, tokens, requests, uniform, max_query, loras, ubatches } = graph;
+    let Descriptor { mode, tokens, requests, uniform, max_query, loras, ubatches, prefix_chunks: _ } = graph;
     json!([mode, tokens, requests, uniform, max_query, loras, ubatches])
 }
 

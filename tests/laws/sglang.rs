@@ -1,7 +1,7 @@
 //! The laws on SGLang servers: whatever does not depend on the engine, and its own rules of size and update, each counted
 //! again by plain means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use sim::engine::plan::{GraphPlan, LadderUnit};
 use sim::engine::shape::{FallbackCause, RuntimeMode};
+use sim::engine::step::StepExtent;
 use sim::observe::{Event, StepScheduled};
 use sim::server::Setup;
 use sim::time::SimTime;
@@ -259,4 +260,56 @@ fn the_laws_hold_on_sglang_servers() {
     }
     let needed = ["runs", "updates", "graph steps", "steps without a graph", "retractions"];
     seen.borrow().finish("laws on SGLang", &needed);
+}
+
+/// Every step is explained as it ran: with the lengths that its scheduler knew.
+struct ExplainedAsRun<'a>(&'a GraphPlan);
+
+impl Law for ExplainedAsRun<'_> {
+    fn see(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let Event::StepScheduled(step) = event else { return Ok(()) };
+        let (plan, extent) = (step.plan, StepExtent::of(step.plan));
+        let explained = self.0.dispatch_extent(&plan.shape, extent);
+        require(explained == step.dispatch, || format!("{explained:?}, but {:?} ran", step.dispatch))?;
+        let last = self.0.explain(&plan.shape, extent).last().map(|guard| guard.rule);
+        require((last == Some("padded_size")) == step.dispatch.cause.is_none(), || format!("{last:?}: {step:?}"))
+    }
+}
+
+/// Phases may capture one mode and size, and one size several cached prefixes: each is a key of its own, and every step
+/// counts once on its rung and once on its artifact.
+#[test]
+fn steps_count_once_where_phases_and_prefixes_share_sizes() {
+    let shared = "cuda_graph_backend_decode = \"breakable\"\ncuda_graph_bs_decode = [8, 64]\n\
+                  cuda_graph_bs_prefill = [8, 64]\n";
+    let prefixes = "chunked_prefill_size = 128\ncuda_graph_max_seq_len_prefill = 250\n\
+                    cuda_graph_config = { prefill = { backend = \"full\", bs = [64, 128], full_prefill_max_req = 4, \
+                    full_prefill_prefix_chunk_tokens = 64 } }\n";
+    for (flags, longest, rungs_fired, variants_fired) in [(shared, 64, 3, 0), (prefixes, 300, 3, 2)] {
+        let text = format!(
+            "schema = 1\nname = \"shared sizes\"\n[profile]\nbuiltin = \"textbook\"\n[server.sglang]\n\
+             context_length = 400\nmax_running_requests = 64\n{flags}[traffic]\nrequests = 60\n\
+             [traffic.arrivals.poisson]\nrate = 60\n[traffic.lengths.uniform]\nprompt = [40, {longest}]\noutput = [10, 60]\n"
+        );
+        let profile = Profile::builtin("textbook").expect("built in");
+        let house = House::open(&text, Path::new(""), profile).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        let mut law = Watched(ExplainedAsRun(&house.setups[0].graphs));
+        let outcome = house.serve(0, &mut law).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        let graph_steps = outcome.summary.rungs.total().steps as f64;
+        let report = serde_json::to_value(&outcome.report).expect("writes");
+        let list = |name: &str| report[name].as_array().expect("a list").clone();
+        let steps = |entry: &serde_json::Value| entry["steps"].as_f64().expect("a count");
+        let fired = list("rungs").iter().filter(|rung| steps(rung) > 0.0).count();
+        assert!(fired >= rungs_fired, "{fired} rungs fired");
+        assert!(list("rungs").iter().all(|rung| rung["phase"] == "decode" || rung["phase"] == "prefill"));
+        let on_artifacts: f64 = list("artifacts").iter().filter(|one| !one["descriptor"].is_null()).map(steps).sum();
+        let on_rungs: f64 = list("rungs").iter().map(steps).sum();
+        assert!((on_rungs - graph_steps).abs() < 0.5, "{on_rungs} on rungs of {graph_steps}");
+        assert!((on_artifacts - graph_steps).abs() < 0.5, "{on_artifacts} on artifacts of {graph_steps}");
+        let artifacts = list("artifacts");
+        let names: BTreeSet<&str> = artifacts.iter().filter_map(|one| one["artifact"].as_str()).collect();
+        assert_eq!(names.len(), artifacts.len(), "artifacts are told apart by their names");
+        let with_prefix = |one: &&serde_json::Value| one["descriptor"]["prefix_chunks"].is_u64() && steps(one) > 0.0;
+        assert!(artifacts.iter().filter(with_prefix).count() >= variants_fired, "{artifacts:?}");
+    }
 }

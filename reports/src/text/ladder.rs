@@ -114,17 +114,25 @@ fn captures(descriptors: &[DescriptorRecord], sink: &mut impl Write) -> io::Resu
         return Ok(());
     }
     let adapters = descriptors.iter().any(|descriptor| descriptor.loras != 0);
-    let each = if adapters { ", LoRA counts in turn" } else { "" };
+    let prefixes = descriptors.iter().any(|descriptor| descriptor.prefix_chunks.is_some());
+    let each = match (adapters, prefixes) {
+        (true, true) => ", LoRA counts and chunks of cached prefix in turn",
+        (true, false) => ", LoRA counts in turn",
+        (false, true) => ", chunks of cached prefix in turn",
+        (false, false) => "",
+    };
     let heading = "captured in this order, tokens (tokens/requests where the key names another count)";
     writeln!(sink, "  {heading}{each}:")?;
     for group in descriptors.chunk_by(|a, b| kind(a) == kind(b)) {
         let sizes: Vec<&[DescriptorRecord]> = group.chunk_by(|a, b| tokens(a) == tokens(b)).collect();
-        for line in sizes.chunk_by(|a, b| loras(a).eq(loras(b))) {
+        for line in sizes.chunk_by(|a, b| loras(a).eq(loras(b)) && prefix_chunks(a).eq(prefix_chunks(b))) {
             let tokens: Vec<String> = line.iter().map(|size| tokens(&size[0])).collect();
             let mut heading = kind(&group[0]);
             if adapters {
-                let counts: Vec<String> = loras(line[0]).map(|count| count.to_string()).collect();
-                heading = format!("{heading} loras={}", counts.join(","));
+                heading = format!("{heading} loras={}", listed_once(loras(line[0])));
+            }
+            if line[0].iter().any(|descriptor| descriptor.prefix_chunks.is_some()) {
+                heading = format!("{heading} prefix_chunks={}", listed_once(prefix_chunks(line[0])));
             }
             paragraph(sink, &format!("{heading}: {}", tokens.join(" ")), "    ", "      ")?;
         }
@@ -137,7 +145,23 @@ fn loras(descriptors: &[DescriptorRecord]) -> impl Iterator<Item = u32> {
     descriptors.iter().map(|descriptor| descriptor.loras)
 }
 
-/// What neighbouring descriptors share: everything but their size and adapters.
+/// The chunks of cached prefix of some descriptors, 0 where a graph takes none.
+fn prefix_chunks(descriptors: &[DescriptorRecord]) -> impl Iterator<Item = u32> {
+    descriptors.iter().map(|descriptor| descriptor.prefix_chunks.unwrap_or(0))
+}
+
+/// Each count where it comes first, with commas.
+fn listed_once(counts: impl Iterator<Item = u32>) -> String {
+    let mut listed = Vec::new();
+    for count in counts.map(|count| count.to_string()) {
+        if !listed.contains(&count) {
+            listed.push(count);
+        }
+    }
+    listed.join(",")
+}
+
+/// What neighbouring descriptors share: everything but their size, adapters and cached prefix.
 fn kind(descriptor: &DescriptorRecord) -> String {
     let mut parts = vec![descriptor.mode.to_string()];
     parts.extend(descriptor.uniform.map(|uniform| format!("uniform={uniform}")));

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::grid::{Align, Grid};
 use super::prose::paragraph;
 use super::provenance::provenance;
+use super::rungs::mode_and_phase;
 use super::{engine_line, number};
 use crate::rows::span;
 use crate::{EncoderCounts, PriceCandidate, PriceReport, PriceRung, ReplayCounts};
@@ -79,7 +80,9 @@ fn expectations(candidates: &[PriceCandidate], sink: &mut impl Write) -> io::Res
     let option = |value: Option<f64>| number::option(value, DECIMALS);
     row("Expected step, ms", &|_| String::new());
     row("  eager", &|c| option(c.step_ms.eager));
-    row("  compiled eager", &|c| option(c.step_ms.compiled_eager));
+    if candidates.iter().any(|candidate| candidate.step_ms.compiled_eager.is_some()) {
+        row("  compiled eager", &|c| option(c.step_ms.compiled_eager));
+    }
     row("  graphs as dispatched", &|c| ms(c.step_ms.graph));
     row("  best of both", &|c| ms(c.step_ms.best_of_both));
     row("Saving", &|_| String::new());
@@ -133,7 +136,7 @@ fn rungs(candidate: &PriceCandidate, sink: &mut impl Write) -> io::Result<()> {
     let mut grid = Grid::new(&columns).wrap(0, 24);
     for rung in candidate.rungs.iter().filter(|rung| shown.iter().any(|other| std::ptr::eq(*other, *rung))) {
         grid.row([
-            rung.mode.to_string(),
+            mode_and_phase(&rung.mode, rung.phase.as_deref()),
             rung.size.to_string(),
             number::fixed(rung.share_of_steps, DECIMALS),
             number::option(rung.mean_padded_rows, DECIMALS),

@@ -51,7 +51,7 @@ pub(super) fn rungs(candidates: &[CandidateReport], sink: &mut impl Write) -> io
         // A candidate is named once, beside its first rung.
         let first = previous.replace(&candidate.name) != Some(&candidate.name);
         let name = if first { candidate.name.clone() } else { String::new() };
-        let key = [name, rung.mode.to_string(), rung.size.to_string()];
+        let key = [name, kind(rung), rung.size.to_string()];
         grid.row(key.into_iter().chain(cells.iter().map(|column| column[index].clone())));
     }
     grid.write(sink)?;
@@ -90,6 +90,16 @@ fn mean(figure: &Figure) -> f64 {
     figure.mean().unwrap_or(0.0)
 }
 
+/// The mode, and the phase where there are graphs for each: `FULL decode`.
+fn kind(rung: &RungReport) -> String {
+    mode_and_phase(&rung.mode, rung.phase.as_deref())
+}
+
+/// As [`kind`], for whatever has a mode and perhaps a phase.
+pub(super) fn mode_and_phase(mode: &str, phase: Option<&str>) -> String {
+    phase.map_or_else(|| mode.to_owned(), |phase| format!("{mode} {phase}"))
+}
+
 /// Chosen rungs as spans of neighbours in the ladder, the widest of them by name: `FULL 304 to 512 (14), PIECEWISE 24`.
 /// `None` if nothing is chosen.
 fn spans(ladder: &[RungReport], chosen: impl Fn(&RungReport) -> bool) -> Option<String> {
@@ -99,7 +109,7 @@ fn spans(ladder: &[RungReport], chosen: impl Fn(&RungReport) -> bool) -> Option<
         let is_chosen = chosen(rung);
         if is_chosen {
             match spans.last_mut() {
-                Some((first, last, count)) if previous_chosen && first.mode == rung.mode => {
+                Some((first, last, count)) if previous_chosen && kind(first) == kind(rung) => {
                     *last = rung;
                     *count += 1;
                 }
@@ -125,8 +135,8 @@ fn spans(ladder: &[RungReport], chosen: impl Fn(&RungReport) -> bool) -> Option<
     let mut words: Vec<String> = shown
         .into_iter()
         .map(|(first, last, count)| match count {
-            1 => format!("{} {}", first.mode, first.size),
-            _ => format!("{} {} to {} ({count})", first.mode, first.size, last.size),
+            1 => format!("{} {}", kind(first), first.size),
+            _ => format!("{} {} to {} ({count})", kind(first), first.size, last.size),
         })
         .collect();
     if left_out > 0 {

@@ -82,12 +82,14 @@ pub(crate) fn descriptor(mode: &'static str, tokens: u32, uniform: Option<u32>) 
         max_query: None,
         loras: 0,
         ubatches: 1,
+        prefix_chunks: None,
     }
 }
 
 fn rung(mode: &'static str, size: u32, steps: u64, padded_rows: u64, saved_ms: f64) -> RungReport {
     RungReport {
         mode: mode.into(),
+        phase: None,
         size,
         steps: steps.into(),
         exact_steps: (steps / 3).into(),
@@ -190,6 +192,7 @@ pub(crate) fn run_over_seeds() -> RunReport {
 /// The practice distribution of the textbook at 0.24 ms a padded row, with two of its rungs.
 pub(crate) fn price() -> PriceReport {
     let rung = |size: u32, share: f64, mean: f64, exact: f64, padded: f64, real: f64, saving: f64| PriceRung {
+        phase: None,
         mode: "FULL".into(),
         size,
         share_of_steps: share,

@@ -16,7 +16,7 @@ use crate::cost::{CostModel, EngineSide, StepWork};
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::StepShape;
-use crate::engine::step::Chunk;
+use crate::engine::step::{Chunk, StepExtent};
 use crate::limits;
 use crate::observe::{Event, Observer};
 use crate::record::explain::{self as record_explain, ExplainedStep};
@@ -137,9 +137,9 @@ fn of_scenario(arguments: &Arguments, path: &Path) -> Result<ExplainReport, Fail
     let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, std::slice::from_ref(&setup));
     warnings.extend(warnings::of_step(&candidate.name, &step.shape, &setup.options.limits()));
     let pricing = Some((&setup.cost, setup.options.asynchronous()));
-    let own = setup.graphs.dispatch(&step.shape);
+    let own = setup.graphs.dispatch_extent(&step.shape, step.extent);
     let dispatch = step.ran.unwrap_or(own);
-    let mut rules = record_explain::rules(&setup.graphs, &step.shape);
+    let mut rules = record_explain::rules(&setup.graphs, &step);
     rules.extend(record_explain::agreement(&own, &dispatch));
     rules.extend(arguments.other_graphs.rules(&setup.graphs, &step, &dispatch));
     Ok(ExplainReport {
@@ -174,8 +174,8 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let step = step_of_flags(arguments, &options)?;
     let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
     warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.limits()));
-    let dispatch = plan.dispatch(&step.shape);
-    let mut rules = record_explain::rules(&plan, &step.shape);
+    let dispatch = plan.dispatch_extent(&step.shape, step.extent);
+    let mut rules = record_explain::rules(&plan, &step);
     rules.extend(arguments.other_graphs.rules(&plan, &step, &dispatch));
     Ok(ExplainReport {
         engine: EngineReport { max_model_len: None, ..record::engine(&options) },
@@ -254,10 +254,22 @@ fn step_of_flags(arguments: &Arguments, options: &EngineOptions) -> Result<Expla
             active_loras: arguments.active_loras,
             encoder_inputs: arguments.encoder_inputs,
         },
+        extent: extent_of_flags(arguments, &chunks, query_len),
         work,
         chunks,
         ran: None,
     })
+}
+
+/// How far the requests of a described step reach: the context of a decoding request counts the tokens of the step.
+fn extent_of_flags(arguments: &Arguments, chunks: &[Chunk], query_len: u32) -> StepExtent {
+    let context = arguments.context.max(query_len);
+    let decodes = (arguments.decodes > 0).then_some(Chunk { tokens: query_len, context: context - query_len });
+    let requests = || chunks.iter().chain(&decodes);
+    StepExtent {
+        longest_sequence: requests().map(|request| request.context + request.tokens).max(),
+        longest_prefix: requests().map(|request| request.context).max(),
+    }
 }
 
 /// A server without LoRA has no adapters in a step, one with N slots at most N.
@@ -310,6 +322,7 @@ impl Observer for StepSearch {
                     work: step.work,
                     chunks: step.plan.prefills.clone(),
                     ran: Some(step.dispatch),
+                    extent: StepExtent::of(step.plan),
                 });
                 Err(io::Error::other("the step is found: the run need not go on"))
             }

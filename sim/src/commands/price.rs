@@ -63,12 +63,12 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
              but levels are too low",
         ));
     }
+    let candidates = || inputs.scenario.candidates.iter().zip(&setups);
+    warnings.extend(
+        candidates().filter_map(|(candidate, setup)| warnings::of_histogram(&candidate.name, histogram, setup)),
+    );
     super::warn(&warnings);
-    let candidates = inputs
-        .scenario
-        .candidates
-        .iter()
-        .zip(&setups)
+    let candidates = candidates()
         .map(|(candidate, setup)| {
             record::price(&candidate.name, setup, &inputs.profile, &price::expect(histogram, setup))
         })

@@ -363,7 +363,16 @@ mod tests {
     }
 
     fn dispatch(mode: RuntimeMode, tokens: u32, requests: Option<u32>) -> Dispatch {
-        let descriptor = Descriptor { mode, tokens, requests, uniform: None, max_query: None, loras: 0, ubatches: 1 };
+        let descriptor = Descriptor {
+            mode,
+            tokens,
+            requests,
+            uniform: None,
+            max_query: None,
+            loras: 0,
+            ubatches: 1,
+            prefix_chunks: None,
+        };
         Dispatch { descriptor, cause: None, relaxed: false }
     }
 

@@ -4,6 +4,7 @@ use super::sglang::options::SglangOptions;
 use super::vllm::options::{SchedulingPolicy, VllmOptions};
 use crate::limits::LORAS_MAX;
 use crate::time::SimDuration;
+use kernels::units::Bytes;
 
 /// The flags of one server of one engine, those that decide its graphs included.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,6 +204,21 @@ impl EngineOptions {
             Self::Vllm(options) => (options.graphs.tensor_parallel_size, options.graphs.data_parallel_size),
             Self::Sglang(options) => (options.parallel.tp_size, options.parallel.attention_dp()),
         }
+    }
+
+    /// The flags that set these two counts.
+    #[must_use]
+    pub fn rank_flags(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Vllm(_) => ("tensor_parallel_size", "data_parallel_size"),
+            Self::Sglang(_) => ("tp_size", "dp_size"),
+        }
+    }
+
+    /// Memory of the device where the flags give it; otherwise it is the profile's.
+    #[must_use]
+    pub fn device_memory(&self) -> Option<Bytes> {
+        self.sglang().and_then(|options| options.kv.device_memory())
     }
 
     /// The graph mode asked for, under the engine's name; `None` where its default applies.

@@ -6,8 +6,9 @@ use super::error::EngineError;
 use super::options::EngineOptions;
 use super::sglang::dedup::SegmentLikeness;
 use super::sglang::plan::SharedGraphs;
-use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, StepShape};
-use super::step::StepPlan;
+use super::sglang::warning::Phase;
+use super::shape::{Descriptor, Dispatch, EagerKind, Guard, NeighbourRungs, RankStep, RuntimeMode, StepShape};
+use super::step::{StepExtent, StepPlan};
 use super::vllm::compile_ranges::CompileRanges;
 use super::vllm::other_graphs::OtherGraphs;
 use super::{sglang, vllm};
@@ -39,6 +40,17 @@ pub enum LadderUnit {
     Tokens,
     /// Requests of the step.
     Requests,
+}
+
+/// What reports count as one rung: all graphs of one size that run alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rung {
+    /// FULL or PIECEWISE.
+    pub mode: RuntimeMode,
+    /// The phase, where an engine keeps graphs for each.
+    pub phase: Option<Phase>,
+    /// Tokens.
+    pub size: u32,
 }
 
 /// A rewrite of the flags by the engine, or a consequence of them.
@@ -76,43 +88,57 @@ impl GraphPlan {
         }
     }
 
-    /// The graph for a scheduled step, whose lengths are known too.
+    /// The graph for a step whose lengths are known too.
+    #[inline]
+    #[must_use]
+    pub fn dispatch_extent(&self, shape: &StepShape, extent: StepExtent) -> Dispatch {
+        match self {
+            Self::Vllm(plan) => plan.dispatch(shape),
+            Self::Sglang(plan) => plan.dispatch_extent(shape, extent),
+        }
+    }
+
+    /// The graph for a scheduled step.
     #[inline]
     #[must_use]
     pub fn dispatch_step(&self, step: &StepPlan) -> Dispatch {
         match self {
-            Self::Sglang(plan) if plan.asks_for_extent() => {
-                plan.dispatch_extent(&step.shape, sglang::plan::StepExtent::of(step))
-            }
+            Self::Sglang(plan) if plan.asks_for_extent() => plan.dispatch_extent(&step.shape, StepExtent::of(step)),
             _ => self.dispatch(&step.shape),
         }
     }
 
-    /// The graphs of one step that all data-parallel ranks take together, in their order; a shape without tokens is an
+    /// The graphs of one step that all data-parallel ranks take together, in their order; a plan without tokens is an
     /// idle rank. Empty if no rank has work.
     #[must_use]
-    pub fn dispatch_ranks(&self, shapes: &[StepShape]) -> Vec<RankStep> {
+    pub fn dispatch_ranks<'a>(&self, steps: impl Iterator<Item = &'a StepPlan>) -> Vec<RankStep> {
+        let (shapes, extents): (Vec<_>, Vec<_>) = match self {
+            Self::Sglang(plan) if plan.asks_for_extent() => {
+                steps.map(|step| (step.shape, StepExtent::of(step))).unzip()
+            }
+            _ => steps.map(|step| (step.shape, StepExtent::default())).unzip(),
+        };
         match self {
-            Self::Vllm(plan) => plan.dispatch_ranks(shapes),
-            Self::Sglang(plan) => plan.dispatch_ranks(shapes),
+            Self::Vllm(plan) => plan.dispatch_ranks(&shapes),
+            Self::Sglang(plan) => plan.dispatch_ranks(&shapes, &extents),
         }
     }
 
-    /// The guards that [`dispatch`](Self::dispatch) evaluates for this step, in order.
+    /// The guards that [`dispatch_extent`](Self::dispatch_extent) evaluates for this step, in order.
     #[must_use]
-    pub fn explain(&self, shape: &StepShape) -> Vec<Guard> {
+    pub fn explain(&self, shape: &StepShape, extent: StepExtent) -> Vec<Guard> {
         match self {
             Self::Vllm(plan) => plan.explain(shape).into_iter().map(Guard::from).collect(),
-            Self::Sglang(plan) => plan.explain(shape),
+            Self::Sglang(plan) => plan.explain(shape, extent),
         }
     }
 
     /// The captured sizes next to the one that the step runs.
     #[must_use]
-    pub fn neighbours(&self, shape: &StepShape) -> NeighbourRungs {
+    pub fn neighbours(&self, shape: &StepShape, extent: StepExtent) -> NeighbourRungs {
         match self {
             Self::Vllm(plan) => plan.neighbours(shape),
-            Self::Sglang(plan) => plan.neighbours(shape),
+            Self::Sglang(plan) => plan.neighbours(shape, extent),
         }
     }
 
@@ -159,6 +185,16 @@ impl GraphPlan {
             Self::Vllm(plan) => plan.capture_order().iter().map(|graph| graph.tokens).max().unwrap_or(0),
             Self::Sglang(plan) => plan.decode_ceiling(),
         }
+    }
+
+    /// The rung that reports count a graph under.
+    #[must_use]
+    pub fn rung(&self, graph: &Descriptor) -> Rung {
+        let phase = match self {
+            Self::Vllm(_) => None,
+            Self::Sglang(_) => Some(Phase::of(graph)),
+        };
+        Rung { mode: graph.mode, phase, size: graph.tokens }
     }
 
     /// What a step without a graph runs as.

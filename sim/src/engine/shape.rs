@@ -54,6 +54,8 @@ pub struct Descriptor {
     pub loras: u32,
     /// Microbatches; 1 without dual-batch overlap.
     pub ubatches: u32,
+    /// Chunks of cached prefix that the graph is captured for; `None` for one that takes none.
+    pub prefix_chunks: Option<u32>,
 }
 
 /// Why a step ran without a graph.

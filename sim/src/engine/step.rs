@@ -74,6 +74,16 @@ pub struct Chunk {
     pub context: u32,
 }
 
+/// How far the requests of a step reach, for graphs that are captured for limited lengths. Unknown lengths keep a step
+/// from such graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepExtent {
+    /// The longest sequence with this step's tokens, in tokens.
+    pub longest_sequence: Option<u32>,
+    /// The longest part of a prompt computed before, in tokens.
+    pub longest_prefix: Option<u32>,
+}
+
 /// What one step's output delivered.
 #[derive(Clone, Debug, Default)]
 pub struct StepOutcome {
@@ -111,6 +121,17 @@ pub struct Delivered {
     pub first: bool,
     /// These are its last.
     pub finished: bool,
+}
+
+impl StepExtent {
+    /// The extent of a scheduled step.
+    #[must_use]
+    pub fn of(plan: &StepPlan) -> Self {
+        Self {
+            longest_sequence: plan.entries.iter().map(|entry| entry.context_tokens + entry.tokens).max(),
+            longest_prefix: plan.entries.iter().map(|entry| entry.context_tokens).max(),
+        }
+    }
 }
 
 impl StepOutcome {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::other_graphs::{EncoderSum, ReplaySum};
 use crate::cost::{Execution, StepCost, StepWork};
 use crate::engine::options::EngineOptions;
+use crate::engine::plan::Rung;
 use crate::engine::shape::{Dispatch, RuntimeMode, StepShape};
 use crate::server::Setup;
 use crate::traffic::{StepHistogram, StepRow};
@@ -37,8 +38,8 @@ pub struct Expectation {
     pub padding_over_batch: f64,
     /// Sum over graph steps of padded rows / rung.
     pub padding_over_rung: f64,
-    /// Per captured mode and size, those that never fire included.
-    pub rungs: BTreeMap<(RuntimeMode, u32), RungSum>,
+    /// Per rung, those that never fire included.
+    pub rungs: BTreeMap<Rung, RungSum>,
     /// Images and the encoder's graphs; `None` if no step holds an image.
     pub encoder: Option<EncoderSum>,
     /// The replay layers; `None` for a model without such layers.
@@ -65,7 +66,7 @@ pub struct RungSum {
 pub fn expect(histogram: &StepHistogram, setup: &Setup) -> Expectation {
     let mut sums = Expectation::default();
     for key in setup.graphs.capture_order() {
-        sums.rungs.entry((key.mode, key.tokens)).or_default();
+        sums.rungs.entry(setup.graphs.rung(key)).or_default();
     }
     let other = setup.graphs.other_graphs();
     let has_images = histogram.rows.iter().any(|row| !row.images.is_empty());
@@ -113,17 +114,19 @@ impl Expectation {
             self.losing_batches.insert(row.tokens);
         }
         if dispatch.descriptor.mode != RuntimeMode::None {
-            self.add_graph_step(&shape, &dispatch, count, without_ns.cast_signed() - dispatched_ns.cast_signed());
+            let rung = setup.graphs.rung(&dispatch.descriptor);
+            let saved_ns = without_ns.cast_signed() - dispatched_ns.cast_signed();
+            self.add_graph_step(rung, &shape, &dispatch, count, saved_ns);
         }
     }
 
-    fn add_graph_step(&mut self, shape: &StepShape, dispatch: &Dispatch, count: u128, saved_ns: i128) {
+    fn add_graph_step(&mut self, rung: Rung, shape: &StepShape, dispatch: &Dispatch, count: u128, saved_ns: i128) {
         let padded_rows = dispatch.padded_rows(shape);
         let rung_rows = dispatch.descriptor.tokens;
         self.graph_steps += count;
         self.padding_over_batch += count as f64 * f64::from(padded_rows) / f64::from(shape.tokens);
         self.padding_over_rung += count as f64 * f64::from(padded_rows) / f64::from(rung_rows);
-        let rung = self.rungs.entry((dispatch.descriptor.mode, rung_rows)).or_default();
+        let rung = self.rungs.entry(rung).or_default();
         rung.steps += count;
         rung.exact_steps += if padded_rows == 0 { count } else { 0 };
         rung.real_rows += count * u128::from(shape.tokens);
@@ -154,7 +157,8 @@ fn work(row: &StepRow, setup: &Setup) -> StepWork {
 
 /// Whether a row holds a prefill. A uniform row is a decode step past its prefill; any other holds a prefill, and so does
 /// one with images. SGLang's decode steps have one length: a uniform row of another computes prompts.
-fn prefilling(row: &StepRow, setup: &Setup) -> bool {
+#[must_use]
+pub fn prefilling(row: &StepRow, setup: &Setup) -> bool {
     let decodes = match &setup.options {
         EngineOptions::Vllm(_) => true,
         EngineOptions::Sglang(options) => row.query_len == options.decode_width(),

@@ -172,7 +172,16 @@ mod tests {
     }
 
     fn graph(mode: RuntimeMode, tokens: u32) -> Descriptor {
-        Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras: 0, ubatches: 1 }
+        Descriptor {
+            mode,
+            tokens,
+            requests: None,
+            uniform: None,
+            max_query: None,
+            loras: 0,
+            ubatches: 1,
+            prefix_chunks: None,
+        }
     }
 
     fn replay() -> DecoderReplay {

@@ -10,7 +10,8 @@ use reports::{
 use super::ladder::ladders;
 use super::step::{artifact, descriptor, mode};
 use crate::cost::startup::StartupPart;
-use crate::engine::shape::{Descriptor, FallbackCause, RuntimeMode};
+use crate::engine::plan::{GraphPlan, Rung};
+use crate::engine::shape::FallbackCause;
 use crate::metrics::rungs::RungTally;
 use crate::metrics::{Latency, PrefixTotals, RungStats, Spread, StepTotals, Summary};
 use crate::server::setup::Setup;
@@ -147,24 +148,25 @@ fn set_rungs(report: &mut CandidateReport, setup: &Setup, rungs: &RungStats) {
     report.max_decode_rows = rungs.decode_tokens_at(1.0).into();
     report.relaxed_steps = rungs.relaxed_steps.into();
     report.saved_ms = saved_ms(&rungs.total());
-    report.rungs = rung_reports(setup.graphs.capture_order(), rungs);
+    report.rungs = rung_reports(&setup.graphs, rungs);
     report.artifacts = artifacts(setup, rungs);
 }
 
-/// One entry per captured mode and size, those that never fired included.
-fn rung_reports(captured: &[Descriptor], rungs: &RungStats) -> Vec<RungReport> {
-    let mut by_size: BTreeMap<(RuntimeMode, u32), RungTally> = BTreeMap::new();
-    for key in captured {
-        let tally = by_size.entry((key.mode, key.tokens)).or_default();
+/// One entry per rung, those that never fired included.
+fn rung_reports(graphs: &GraphPlan, rungs: &RungStats) -> Vec<RungReport> {
+    let mut by_size: BTreeMap<Rung, RungTally> = BTreeMap::new();
+    for key in graphs.capture_order() {
+        let tally = by_size.entry(graphs.rung(key)).or_default();
         if let Some(fired) = rungs.rungs.get(key) {
             tally.add(fired);
         }
     }
     by_size
         .into_iter()
-        .map(|((rung_mode, size), tally)| RungReport {
-            mode: mode(rung_mode),
-            size,
+        .map(|(rung, tally)| RungReport {
+            mode: mode(rung.mode),
+            phase: rung.phase.map(|phase| phase.name().into()),
+            size: rung.size,
             steps: tally.steps.into(),
             exact_steps: tally.exact_steps.into(),
             real_rows: tally.real_rows.into(),

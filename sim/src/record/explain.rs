@@ -8,7 +8,7 @@ use super::step::{artifact, cost_terms, descriptor, mode, prefills};
 use crate::cost::{CostModel, Execution, StepCost, StepWork};
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode, StepShape};
-use crate::engine::step::Chunk;
+use crate::engine::step::{Chunk, StepExtent};
 
 /// One step to be explained: what the dispatcher sees and what the cost formulas see.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct ExplainedStep {
     pub chunks: Vec<Chunk>,
     /// What it ran, if it is a step of a run; data-parallel ranks agreed on that.
     pub ran: Option<Dispatch>,
+    /// How far its requests reach.
+    pub extent: StepExtent,
 }
 
 /// How steps are priced, and whether scheduling is asynchronous; `None` where nothing is priced.
@@ -43,8 +45,8 @@ pub fn shape(step: &ExplainedStep) -> StepShapeReport {
 
 /// The dispatcher's guards in the order in which they were evaluated.
 #[must_use]
-pub fn rules(plan: &GraphPlan, shape: &StepShape) -> Vec<RuleCheck> {
-    plan.explain(shape)
+pub fn rules(plan: &GraphPlan, step: &ExplainedStep) -> Vec<RuleCheck> {
+    plan.explain(&step.shape, step.extent)
         .into_iter()
         .map(|guard| RuleCheck {
             rule: guard.rule.to_owned(),
@@ -102,7 +104,7 @@ pub fn alternatives(
 ) -> Vec<Alternative> {
     let chosen_ns =
         pricing.map(|(cost, asynchronous)| cost.price(&step.work, dispatch).period(cost.overlap, asynchronous).0);
-    let neighbours = plan.neighbours(&step.shape);
+    let neighbours = plan.neighbours(&step.shape, step.extent);
     let rung = |name: &'static str, key: Descriptor| {
         let as_if = Dispatch { descriptor: key, cause: None, relaxed: false };
         let missing = step.shape.tokens.saturating_sub(key.tokens);

@@ -9,6 +9,7 @@ use reports::{
 
 use super::step::mode;
 use crate::cost::Execution;
+use crate::engine::plan::Rung;
 use crate::engine::shape::RuntimeMode;
 use crate::price::{BatchSum, EncoderSum, Expectation, ReplaySum, RungSum, break_even_padded_rows};
 use crate::server::Setup;
@@ -40,7 +41,7 @@ pub fn price(name: &str, setup: &Setup, profile: &Profile, sums: &Expectation) -
         cudagraph_mode: setup.graphs.mode_name(),
         step_ms: StepTimes {
             eager: Some(mean_ms(sums.eager_ns)),
-            compiled_eager: Some(mean_ms(sums.compiled_ns)),
+            compiled_eager: setup.graphs.compiled().map(|_| mean_ms(sums.compiled_ns)),
             graph: mean_ms(sums.dispatched_ns),
             best_of_both: mean_ms(sums.best_ns),
         },
@@ -60,23 +61,24 @@ pub fn price(name: &str, setup: &Setup, profile: &Profile, sums: &Expectation) -
         losing_share: sums.losing_steps as f64 / steps,
         losing_batches: ranges(&sums.losing_batches),
         outside_range_share: sums.outside_steps as f64 / steps,
-        rungs: sums.rungs.iter().map(|(&(mode, size), rung)| price_rung(mode, size, rung, steps)).collect(),
+        rungs: sums.rungs.iter().map(|(&rung, sum)| price_rung(rung, sum, steps)).collect(),
         encoder: sums.encoder.as_ref().map(encoder_counts),
         decoder_replay: sums.replay.as_ref().map(replay_counts),
     }
 }
 
-fn price_rung(rung_mode: RuntimeMode, size: u32, rung: &RungSum, steps: f64) -> PriceRung {
-    let inside = |total: f64| (rung.steps > 0).then(|| total / rung.steps as f64);
+fn price_rung(rung: Rung, sum: &RungSum, steps: f64) -> PriceRung {
+    let inside = |total: f64| (sum.steps > 0).then(|| total / sum.steps as f64);
     PriceRung {
-        mode: mode(rung_mode),
-        size,
-        share_of_steps: rung.steps as f64 / steps,
-        mean_padded_rows: inside(rung.padded_rows as f64),
-        exact_share: inside(rung.exact_steps as f64),
-        padded_rows: rung.padded_rows as f64 / steps,
-        real_rows: rung.real_rows as f64 / steps,
-        mean_saving_ms: inside(rung.saved_ns as f64 / 1e6),
+        mode: mode(rung.mode),
+        phase: rung.phase.map(|phase| phase.name().into()),
+        size: rung.size,
+        share_of_steps: sum.steps as f64 / steps,
+        mean_padded_rows: inside(sum.padded_rows as f64),
+        exact_share: inside(sum.exact_steps as f64),
+        padded_rows: sum.padded_rows as f64 / steps,
+        real_rows: sum.real_rows as f64 / steps,
+        mean_saving_ms: inside(sum.saved_ns as f64 / 1e6),
     }
 }
 

@@ -122,7 +122,7 @@ fn captures(setup: &Setup) -> Vec<CaptureReport> {
 
 fn memory(setup: &Setup, profile: &Profile) -> StartMemory {
     StartMemory {
-        device_bytes: profile.machine.memory.figures.total.0,
+        device_bytes: setup.device_memory(profile).0,
         weights_bytes: profile.identity.model.weights_bytes().0,
         activation_bytes: activation_bytes(profile, setup.options.limits().step_tokens.value).0,
         graph_estimate_bytes: setup.graph_reserve.estimate.map(|bytes| bytes.0),

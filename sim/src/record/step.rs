@@ -24,6 +24,7 @@ pub fn descriptor(descriptor: &Descriptor) -> Option<DescriptorRecord> {
         max_query: descriptor.max_query,
         loras: descriptor.loras,
         ubatches: descriptor.ubatches,
+        prefix_chunks: descriptor.prefix_chunks,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::engine::plan::GraphPlan;
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::scheduler::Scheduler;
 use crate::engine::sglang::plan::SharedGraphs;
-use crate::engine::shape::{Dispatch, RankStep, StepShape};
+use crate::engine::shape::{Dispatch, RankStep};
 use crate::engine::step::{Scheduled, StepOutcome, StepPlan};
 use crate::observe::{Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
@@ -236,8 +236,7 @@ impl<'a> Replica<'a> {
         flights: &mut [Flight],
         observer: &mut impl Observer,
     ) -> Result<(SimTime, SimTime), ServerError> {
-        let shapes: Vec<StepShape> = flights.iter().map(|flight| flight.plan.shape).collect();
-        let steps = self.graphs.dispatch_ranks(&shapes);
+        let steps = self.graphs.dispatch_ranks(flights.iter().map(|flight| &flight.plan));
         let mut prices: Vec<RankCost> =
             flights.iter().zip(&steps).map(|(flight, step)| self.price_rank(&flight.plan, step)).collect();
         for (rank, price) in self.ranks.iter_mut().zip(&mut prices) {

@@ -101,6 +101,12 @@ impl Setup {
         Ok(GraphPlan::build(options, kv_tokens)?)
     }
 
+    /// Memory of the device: that which the KV pool was sized for.
+    #[must_use]
+    pub fn device_memory(&self, profile: &Profile) -> Bytes {
+        self.options.device_memory().unwrap_or(profile.machine.memory.figures.total)
+    }
+
     /// CUDA graphs captured: one a FULL descriptor, one a piece for a PIECEWISE one.
     #[must_use]
     pub fn cuda_graphs(&self) -> u64 {

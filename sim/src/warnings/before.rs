@@ -7,11 +7,13 @@ use reports::Warning;
 use super::memory::{about_memory, about_what_if};
 use crate::engine::options::{DecodeBatch, EngineOptions, Limit, Limits};
 use crate::engine::plan::GraphPlan;
+use crate::engine::sglang::settings::LLAMA_2_PREFILL_MAX;
 use crate::engine::shape::{RuntimeMode, StepShape};
+use crate::price::prefilling;
 use crate::scenario::{Budget, Scenario};
 use crate::server::Setup;
 use crate::time::SimDuration;
-use crate::traffic::TrafficKind;
+use crate::traffic::{StepHistogram, TrafficKind};
 
 /// What can be said before any step is simulated; `setups` are the scenario's candidates in order.
 #[must_use]
@@ -19,6 +21,7 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
     let mut warnings: Vec<Warning> =
         scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect();
     warnings.extend(about_profile(scenario, profile));
+    warnings.extend(about_llama_2(scenario, profile, setups));
     warnings.extend(about_costs_left_out(scenario, profile));
     for (candidate, setup) in scenario.candidates.iter().zip(setups) {
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
@@ -112,16 +115,18 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
             ),
         ));
     }
-    let (tensor_parallel_size, data_parallel_size) = scenario.server.ranks();
-    if tensor_parallel_size > 1 || data_parallel_size > 1 {
+    let (tensor, data) = scenario.server.ranks();
+    let (tensor_flag, data_flag) = scenario.server.rank_flags();
+    if tensor > 1 || data > 1 {
         warnings.push(Warning::general(
             "profile_mismatch",
             format!(
-                "tensor_parallel_size = {tensor_parallel_size}, data_parallel_size = {data_parallel_size}: costs, weights \
-                 and KV are those of the whole model on one device"
+                "{tensor_flag} = {tensor}, {data_flag} = {data}: costs, weights and KV are those of the whole model on one \
+                 device"
             ),
         ));
     }
+    warnings.extend(about_device_memory(scenario, profile));
     if profile.groups().iter().any(|(_, provenance)| provenance.kind == Kind::Double) {
         warnings.push(Warning::general(
             "profile_double",
@@ -129,6 +134,59 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+/// Memory that the scenario gives and the profile's may differ by this share: drivers and allocators count differently.
+const MEMORY_TOLERANCE: f64 = 0.02;
+
+fn about_device_memory(scenario: &Scenario, profile: &Profile) -> Option<Warning> {
+    let measured = profile.machine.memory.figures.total;
+    let given = scenario.server.device_memory()?;
+    let differs = given.0.abs_diff(measured.0) as f64 > MEMORY_TOLERANCE * measured.0 as f64;
+    differs.then(|| {
+        let message = format!(
+            "gpu_mem_mib gives the device {given}, the profile's has {measured}: memory is judged by gpu_mem_mib, costs are \
+             those of the profile's device"
+        );
+        Warning::general("profile_mismatch", message)
+    })
+}
+
+/// The engine shortens prefill ladders by the model's path, which a scenario without `[model]` does not give.
+fn about_llama_2(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> Option<Warning> {
+    let model_name = profile.identity.model_name.to_ascii_lowercase();
+    let unnamed = scenario.model.is_none() && model_name.contains("llama-2");
+    let above = |setup: &Setup| match &setup.graphs {
+        GraphPlan::Sglang(plan) => plan
+            .prefill()
+            .and_then(|runner| runner.sizes.last())
+            .is_some_and(|&most| i64::from(most) > LLAMA_2_PREFILL_MAX),
+        GraphPlan::Vllm(_) => false,
+    };
+    (unnamed && setups.iter().any(above)).then(|| {
+        let message = format!(
+            "the profile is of a Llama 2 model, for which SGLang ends prefill graphs at {LLAMA_2_PREFILL_MAX} tokens, going \
+             by the model's path: name it in [model], or set llama_2 = true"
+        );
+        Warning::general("profile_mismatch", message)
+    })
+}
+
+/// What a histogram of step shapes leaves open where graphs are captured for limited lengths.
+#[must_use]
+pub fn of_histogram(name: &str, histogram: &StepHistogram, setup: &Setup) -> Option<Warning> {
+    let GraphPlan::Sglang(plan) = &setup.graphs else { return None };
+    let runner = plan.prefill().filter(|runner| runner.asks_for_lengths())?;
+    if !histogram.rows.iter().any(|row| prefilling(row, setup)) {
+        return None;
+    }
+    let consequence = if runner.max_context_size.is_some() || runner.max_seq_len.is_some() {
+        "prefill graphs that are captured for limited lengths are priced as not used"
+    } else {
+        "prefill graphs are priced as for prompts without a cached prefix"
+    };
+    let message = format!("a histogram of step shapes holds no lengths of sequences: {consequence}; use `sim run`");
+    Some(Warning::about(name, "lengths_unknown", message))
 }
 
 /// The largest decode batch should be a rung: the busiest steps are the ones that pay for a missing one.
@@ -145,12 +203,10 @@ fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
     } else {
         (format!("{requests} requests with {drafts} drafts each"), "it is")
     };
-    let full_is_captured = setup.graphs.capture_order().iter().any(|key| key.mode == RuntimeMode::Full);
-    let is_rung = setup
-        .graphs
-        .capture_order()
-        .iter()
-        .any(|key| key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured));
+    let for_decode = || setup.graphs.capture_order().iter().filter(|key| !sglang || key.uniform.is_some());
+    let full_is_captured = for_decode().any(|key| key.mode == RuntimeMode::Full);
+    let is_rung =
+        for_decode().any(|key| key.tokens == largest_tokens && (key.mode == RuntimeMode::Full || !full_is_captured));
     let advice = if sglang {
         format!("padded; add {requests} to cuda_graph_bs_decode")
     } else {

@@ -41,7 +41,7 @@ struct DeviceMemory {
 impl DeviceMemory {
     fn of(profile: &Profile, setup: &Setup) -> Self {
         Self {
-            device: profile.machine.memory.figures.total,
+            device: setup.device_memory(profile),
             weights: profile.identity.model.weights_bytes(),
             activations: activation_bytes(profile, setup.options.limits().step_tokens.value),
             kv_pool: setup.kv_pool.bytes(profile),
@@ -76,14 +76,16 @@ impl DeviceMemory {
         let advice = "lower mem_fraction_static, or cuda_graph_max_bs_decode and the number of prefill sizes";
         if needed > slack {
             let message = format!(
-                "likely to run out of memory at capture: the graphs come to {graphs} and activations to {activations}, but                  weights {weights} and the KV pool {kv_pool} leave {slack} of the device's {device}; {advice}"
+                "likely to run out of memory at capture: the graphs come to {graphs} and activations to {activations}, but \
+                 weights {weights} and the KV pool {kv_pool} leave {slack} of the device's {device}; {advice}"
             );
             return Some(Warning::about(name, "capture_out_of_memory", message));
         }
         let left = Bytes(slack.0 - activations.0);
         (graphs.0 > left.0 / 2).then(|| {
             let message = format!(
-                "little memory is left after capture: the graphs come to {graphs} and activations to {activations}, out of                  the {slack} that weights and KV pool leave free; {advice}"
+                "little memory is left after capture: the graphs come to {graphs} and activations to {activations}, out of \
+                 the {slack} that weights and KV pool leave free; {advice}"
             );
             Warning::about(name, "capture_memory_short", message)
         })

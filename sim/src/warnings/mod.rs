@@ -7,7 +7,7 @@ mod memory;
 mod steady;
 
 pub use after::{FinishedRun, after_run, fewer_requests};
-pub use before::{before_run, of_plan, of_step};
+pub use before::{before_run, of_histogram, of_plan, of_step};
 
 /// A number of things, for a sentence; `noun` is that of one.
 fn count(number: u64, noun: &str) -> String {

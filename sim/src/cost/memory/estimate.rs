@@ -77,6 +77,7 @@ mod tests {
             max_query: None,
             loras: 0,
             ubatches: 1,
+            prefix_chunks: None,
         };
         sizes.iter().map(key).collect()
     }

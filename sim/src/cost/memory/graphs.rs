@@ -111,7 +111,16 @@ mod tests {
     use super::*;
 
     fn descriptor(mode: RuntimeMode, tokens: u32) -> Descriptor {
-        Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras: 0, ubatches: 1 }
+        Descriptor {
+            mode,
+            tokens,
+            requests: None,
+            uniform: None,
+            max_query: None,
+            loras: 0,
+            ubatches: 1,
+            prefix_chunks: None,
+        }
     }
 
     /// 10 bytes whatever the rung, 2 a row; executables of 5 and 7 bytes.

@@ -33,7 +33,13 @@ impl<'a> StaticShare<'a> {
         without_graphs.prefill.backend = GraphBackend::Disabled;
         let model = &profile.identity.model;
         let given = options.kv.mem_fraction_static.is_some();
-        let for_graphs = reserve_mib(options, &settings)
+        let reserve = reserve_mib(options, &settings);
+        if let Some((reserve_mib, device_mib)) = reserve.zip(options.kv.gpu_mem_mib).filter(|_| !given)
+            && reserve_mib >= f64::from(device_mib)
+        {
+            return Err(EngineError::ReserveAboveDevice { reserve_mib: reserve_mib.ceil() as u64, device_mib });
+        }
+        let for_graphs = reserve
             .zip(reserve_mib(options, &without_graphs))
             .map(|(with, without)| Bytes(((with - without) * f64::from(1 << 20)) as u64));
         Ok(Self {
@@ -49,7 +55,7 @@ impl<'a> StaticShare<'a> {
             activations: activation_bytes(profile, options.limits().step_tokens.value),
             reserve: GraphReserve {
                 estimate: for_graphs,
-                set_aside: for_graphs.filter(|_| !given).unwrap_or_default(),
+                set_aside: for_graphs.filter(|_| !given && !is_sized_after_capture(options)).unwrap_or_default(),
             },
             from_reserve: !given && for_graphs.is_some(),
         })
@@ -69,7 +75,8 @@ impl<'a> StaticShare<'a> {
         self.sizing.kv_tokens_before_capture(self.options)
     }
 
-    /// What the engine keeps free for graphs; with a given `mem_fraction_static` only what it would have kept.
+    /// What the engine keeps free for graphs; with a given `mem_fraction_static`, or a pool sized after capture, only what
+    /// it would have kept.
     #[must_use]
     pub fn reserve(&self) -> GraphReserve {
         self.reserve
@@ -180,6 +187,16 @@ mod tests {
     }
 
     #[test]
+    fn a_reserve_above_the_device_names_its_memory() {
+        let mut options = options();
+        options.kv.gpu_mem_mib = Some(2000);
+        let error = StaticShare::of(&options, &profile()).expect_err("5 GiB of 2");
+        assert!(error.to_string().contains("gpu_mem_mib = 2000"), "{error}");
+        options.kv.mem_fraction_static = Some(0.5);
+        assert!(StaticShare::of(&options, &profile()).is_ok(), "a given share asks for no reserve");
+    }
+
+    #[test]
     fn a_pool_sized_after_capture_is_what_the_graphs_leave() {
         let mut options = options();
         options.kv.post_capture_kv_sizing = true;
@@ -189,6 +206,7 @@ mod tests {
         let token = profile.identity.model.kv_bytes_per_token().0;
         assert!((none.tokens() - gib.tokens()).abs_diff((1 << 30) / token) <= 1);
         assert_eq!(gib.origin, KvOrigin::AfterCapture);
+        assert_eq!(share.reserve().set_aside, Bytes(0), "the reserve is given back");
         let blocks = share.pages_by_graphs(Bytes(1 << 30));
         assert_eq!((blocks.without_graphs, blocks.less_actual), (Some(none.num_gpu_blocks), Some(gib.num_gpu_blocks)));
     }

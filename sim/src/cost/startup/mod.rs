@@ -130,7 +130,16 @@ mod tests {
     use super::*;
 
     fn descriptor(mode: RuntimeMode) -> Descriptor {
-        Descriptor { mode, tokens: 8, requests: None, uniform: None, max_query: None, loras: 0, ubatches: 1 }
+        Descriptor {
+            mode,
+            tokens: 8,
+            requests: None,
+            uniform: None,
+            max_query: None,
+            loras: 0,
+            ubatches: 1,
+            prefix_chunks: None,
+        }
     }
 
     #[test]

@@ -77,6 +77,18 @@ pub enum EngineError {
         /// What is taken from that share.
         taken: kernels::units::Bytes,
     },
+    /// The reserve for activations and graphs takes the whole device, so that `mem_fraction_static` comes out at 0 or less.
+    #[error(
+        "the engine keeps {reserve_mib} MiB free for activations and graphs, and the device has gpu_mem_mib = \
+         {device_mib}: give gpu_mem_mib in MiB, as nvidia-smi reports it, or set mem_fraction_static, or lower \
+         chunked_prefill_size"
+    )]
+    ReserveAboveDevice {
+        /// What it keeps free, in MiB.
+        reserve_mib: u64,
+        /// Memory of the device, in MiB.
+        device_mib: u32,
+    },
     /// The pool cannot hold the shortest request.
     #[error(
         "the KV pool of {tokens} tokens is too small: with pages of {page_size} tokens, a request of one token in and \

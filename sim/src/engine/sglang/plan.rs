@@ -5,7 +5,7 @@ mod ranks;
 use super::dedup::{SegmentLikeness, SharedExecutables};
 use super::dispatch::decode::{DecodeBatch, DecodeRefusal, DecodeRunner};
 use super::dispatch::prefill::{
-    FullPrefill, PREFIX_CHUNK_VARIANTS, PrefillBatch, PrefillRefusal, PrefillRunner, PrefixChunks,
+    FullPrefill, PREFIX_CHUNK_VARIANTS, PrefillBatch, PrefillKey, PrefillRefusal, PrefillRunner, PrefixChunks,
 };
 use super::error::EngineError;
 use super::ladder::{CaptureRules, prefill_capture_requests};
@@ -15,13 +15,13 @@ use super::warning::GraphWarning;
 use crate::engine::shape::{
     Descriptor, Dispatch, EagerKind, FallbackCause, Guard, NeighbourRungs, RuntimeMode, StepShape,
 };
-use crate::engine::step::StepPlan;
+use crate::engine::step::StepExtent;
 
 /// The graphs that the engine captures with one set of flags, and its choice among them.
 ///
 /// Decode graphs name their requests, prefill graphs do not. Full graphs are mode FULL, breakable ones PIECEWISE: graphs
 /// between eager breaks. A full prefill graph that is captured for several lengths of cached prefix stands in
-/// [`capture_order`](Self::capture_order) once for each.
+/// [`capture_order`](Self::capture_order) once for each, first without a prefix.
 #[derive(Clone, Debug)]
 pub struct GraphPlan {
     settings: GraphSettings,
@@ -35,32 +35,11 @@ pub struct GraphPlan {
     warnings: Vec<GraphWarning>,
 }
 
-/// How far the requests of a step reach, for graphs that are captured for limited lengths. Unknown lengths keep a step
-/// from such graphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StepExtent {
-    /// The longest sequence with this step's tokens, in tokens.
-    pub longest_sequence: Option<u32>,
-    /// The longest part of a prompt computed before, in tokens.
-    pub longest_prefix: Option<u32>,
-}
-
 /// Which executables the last replays left behind, for both phases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedGraphs {
     decode: Option<SharedExecutables>,
     prefill: Option<SharedExecutables>,
-}
-
-impl StepExtent {
-    /// The extent of a scheduled step.
-    #[must_use]
-    pub fn of(plan: &StepPlan) -> Self {
-        Self {
-            longest_sequence: plan.entries.iter().map(|entry| entry.context_tokens + entry.tokens).max(),
-            longest_prefix: plan.entries.iter().map(|entry| entry.context_tokens).max(),
-        }
-    }
 }
 
 impl GraphPlan {
@@ -102,10 +81,12 @@ impl GraphPlan {
         let mut descriptors = Vec::new();
         if let Some(runner) = &self.prefill {
             let chunks = runner.full.as_ref().and_then(|full| full.prefix_chunks.as_ref());
-            let variants = 1 + chunks.map_or(0, |chunks| chunks.variants.len());
+            let captured = chunks.map_or(&[][..], |chunks| &chunks.variants);
+            let variants = || std::iter::once(None).chain(captured.iter().copied().map(Some));
             for &tokens in runner.sizes.iter().rev() {
                 for &loras in loras {
-                    descriptors.extend(std::iter::repeat_n(self.prefill_graph(tokens, loras), variants));
+                    let key = |prefix_chunks| PrefillKey { tokens, prefix_chunks };
+                    descriptors.extend(variants().map(|chunks| self.prefill_graph(key(chunks), loras)));
                 }
             }
         }
@@ -117,8 +98,9 @@ impl GraphPlan {
         descriptors
     }
 
-    fn prefill_graph(&self, tokens: u32, loras: u32) -> Descriptor {
-        Descriptor { mode: mode(self.settings.prefill.backend), loras, ..eager(tokens) }
+    fn prefill_graph(&self, key: PrefillKey, loras: u32) -> Descriptor {
+        let PrefillKey { tokens, prefix_chunks } = key;
+        Descriptor { mode: mode(self.settings.prefill.backend), loras, prefix_chunks, ..eager(tokens) }
     }
 
     fn decode_graph(&self, size: u32, width: u32, loras: u32) -> Descriptor {
@@ -133,13 +115,13 @@ impl GraphPlan {
         self.dispatch_extent(shape, StepExtent::default())
     }
 
-    /// The graph for a step. Steps that compute prompts ask the prefill runner, all others the decode runner (SGLang
+    /// The graph for a step, with how far its requests reach. Steps that compute prompts ask the prefill runner, all others the decode runner (SGLang
     /// specification section 5).
     #[must_use]
     pub fn dispatch_extent(&self, shape: &StepShape, extent: StepExtent) -> Dispatch {
         let loras = self.loras_of(shape);
         let graph = if shape.prefilling {
-            self.ask_prefill(shape, extent).map(|tokens| self.prefill_graph(tokens, loras)).map_err(Refusal::cause)
+            self.ask_prefill(shape, extent).map(|key| self.prefill_graph(key, loras)).map_err(Refusal::cause)
         } else {
             self.ask_decode(shape).map(|(size, width)| self.decode_graph(size, width, loras)).map_err(Refusal::cause)
         };
@@ -168,7 +150,7 @@ impl GraphPlan {
         Dispatch { descriptor, cause: Some(cause), relaxed: false }
     }
 
-    fn ask_prefill(&self, shape: &StepShape, extent: StepExtent) -> Result<u32, Refusal> {
+    fn ask_prefill(&self, shape: &StepShape, extent: StepExtent) -> Result<PrefillKey, Refusal> {
         let runner = self.prefill.as_ref().ok_or(Refusal::PhaseOff)?;
         let batch = PrefillBatch {
             tokens: shape.tokens,
@@ -177,7 +159,7 @@ impl GraphPlan {
             longest_sequence: extent.longest_sequence,
             ..PrefillBatch::default()
         };
-        runner.can_run(&batch).map(|key| key.tokens).map_err(Refusal::Prefill)
+        runner.can_run(&batch).map_err(Refusal::Prefill)
     }
 
     /// The padded size in requests, and the tokens of each.
@@ -190,7 +172,7 @@ impl GraphPlan {
 
     /// The guards that decide about a step, in words: which runner is asked, and what it answers.
     #[must_use]
-    pub fn explain(&self, shape: &StepShape) -> Vec<Guard> {
+    pub fn explain(&self, shape: &StepShape, extent: StepExtent) -> Vec<Guard> {
         let (requests, tokens) = (shape.requests, shape.tokens);
         let mut guards = vec![Guard {
             rule: "runner",
@@ -204,7 +186,7 @@ impl GraphPlan {
         let answer = if shape.prefilling {
             let sizes = self.prefill.as_ref().map_or(&[][..], |runner| &runner.sizes);
             let compared = format!("{tokens} tokens against {} sizes up to {}", sizes.len(), largest(sizes));
-            (self.ask_prefill(shape, StepExtent::default()).err(), compared)
+            (self.ask_prefill(shape, extent).err(), compared)
         } else {
             let sizes = self.decode.as_ref().map_or(&[][..], |runner| &runner.sizes);
             let compared = format!("{requests} requests against {} sizes up to {}", sizes.len(), largest(sizes));
@@ -218,12 +200,13 @@ impl GraphPlan {
 
     /// The captured sizes next to the one that the step runs, of the same phase and variant.
     #[must_use]
-    pub fn neighbours(&self, shape: &StepShape) -> NeighbourRungs {
-        let ran = self.dispatch(shape).descriptor;
-        let decode = !shape.prefilling;
-        let alike = || {
-            self.capture_order.iter().filter(move |graph| graph.uniform.is_some() == decode && graph.loras == ran.loras)
+    pub fn neighbours(&self, shape: &StepShape, extent: StepExtent) -> NeighbourRungs {
+        let ran = self.dispatch_extent(shape, extent).descriptor;
+        let like = |graph: &&Descriptor| {
+            let key = (graph.uniform.is_some(), graph.loras, graph.prefix_chunks);
+            key == (!shape.prefilling, ran.loras, ran.prefix_chunks)
         };
+        let alike = || self.capture_order.iter().filter(like);
         NeighbourRungs {
             lower: alike().filter(|graph| graph.tokens < ran.tokens).max_by_key(|graph| graph.tokens).copied(),
             higher: alike().filter(|graph| graph.tokens > ran.tokens).min_by_key(|graph| graph.tokens).copied(),
@@ -409,6 +392,7 @@ fn eager(tokens: u32) -> Descriptor {
         max_query: None,
         loras: 0,
         ubatches: 1,
+        prefix_chunks: None,
     }
 }
 
@@ -538,9 +522,9 @@ mod tests {
         assert_eq!(answer(&plan, &prefill(2, 257)), (RuntimeMode::Piecewise, 288, None));
         assert_eq!(answer(&plan, &prefill(1, 1)), (RuntimeMode::None, 1, Some(FallbackCause::NoKey)), "4 is too many");
         assert_eq!(answer(&plan, &prefill(1, 8193)), (RuntimeMode::None, 8193, Some(FallbackCause::AboveCeiling)));
-        assert_eq!(plan.explain(&prefill(1, 1))[1].rule, "padding_factor");
-        assert_eq!(plan.explain(&decode(9, 1))[1].rule, "padded_size");
-        let neighbours = plan.neighbours(&decode(9, 1));
+        assert_eq!(plan.explain(&prefill(1, 1), StepExtent::default())[1].rule, "padding_factor");
+        assert_eq!(plan.explain(&decode(9, 1), StepExtent::default())[1].rule, "padded_size");
+        let neighbours = plan.neighbours(&decode(9, 1), StepExtent::default());
         assert_eq!(
             (neighbours.lower.map(|graph| graph.tokens), neighbours.higher.map(|graph| graph.tokens)),
             (Some(8), Some(16))
@@ -595,9 +579,15 @@ mod tests {
             ..PrefillGraphConfig::default()
         };
         let plan = build(&options);
-        assert_eq!(plan.capture_order().iter().filter(|graph| graph.uniform.is_none()).count(), 6);
+        let order = plan.capture_order();
+        let variants = order.iter().filter(|graph| graph.uniform.is_none()).map(|graph| graph.prefix_chunks);
+        assert!(variants.eq([None, Some(1), Some(2), Some(4), Some(8), Some(16)]));
+        assert!(order.iter().enumerate().all(|(index, graph)| !order[..index].contains(graph)), "keys are distinct");
         let extent = StepExtent { longest_sequence: Some(1064), longest_prefix: Some(1000) };
-        assert_eq!(plan.dispatch_extent(&prefill(1, 64), extent).descriptor.mode, RuntimeMode::Full);
+        let ran = plan.dispatch_extent(&prefill(1, 64), extent).descriptor;
+        assert_eq!((ran.mode, ran.prefix_chunks), (RuntimeMode::Full, Some(2)));
+        assert_eq!(plan.explain(&prefill(1, 64), extent)[1].rule, "padded_size");
+        assert_eq!(plan.explain(&prefill(1, 64), StepExtent::default())[1].rule, "length");
         assert_eq!(answer(&plan, &prefill(1, 64)).2, Some(FallbackCause::NoKey), "its length is not known");
     }
 

@@ -10,8 +10,8 @@ use super::warning::{GraphWarning, Phase, PhaseOff};
 /// The largest prefill graph of models with latent attention and of breakable graphs under pipeline parallelism.
 const CAREFUL_PREFILL_MAX: i64 = 8192;
 
-/// The largest prefill graph of Llama 2.
-const LLAMA_2_PREFILL_MAX: i64 = 4096;
+/// The largest prefill graph of Llama 2, in tokens.
+pub const LLAMA_2_PREFILL_MAX: i64 = 4096;
 
 /// The largest prefill graph of Muse-Glimmer.
 const MUSE_GLIMMER_PREFILL_MAX: i64 = 512;

@@ -6,7 +6,7 @@ use super::options::PrefillBlocker;
 use crate::engine::shape::Descriptor;
 
 /// A phase with graphs of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Steps in which every request decodes.
     Decode,
@@ -19,6 +19,15 @@ impl Phase {
     #[must_use]
     pub fn of(graph: &Descriptor) -> Self {
         if graph.uniform.is_some() { Self::Decode } else { Self::Prefill }
+    }
+
+    /// As messages and reports name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Prefill => "prefill",
+        }
     }
 }
 
@@ -114,10 +123,7 @@ impl GraphWarning {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Decode => "decode",
-            Self::Prefill => "prefill",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -147,11 +153,19 @@ impl fmt::Display for GraphWarning {
                 "cuda_graph_max_bs_decode = {asked} has no effect beside a list of sizes: the largest listed size, \
                  {largest}, is the maximum"
             ),
-            Self::DecodeSizesDropped { dropped, alignment, rows } => write!(
-                f,
-                "{dropped} decode sizes are dropped without a word from the engine: only multiples of {alignment} rows \
-                 up to the request pool's {rows} are captured"
-            ),
+            Self::DecodeSizesDropped { dropped, alignment, rows } => {
+                let dropped =
+                    if *dropped == 1 { "1 decode size is".to_owned() } else { format!("{dropped} decode sizes are") };
+                let captured = match alignment {
+                    1 => "sizes".to_owned(),
+                    _ => format!("multiples of {alignment} rows"),
+                };
+                write!(
+                    f,
+                    "{dropped} dropped without a word from the engine: only {captured} up to the request pool's {rows} rows \
+                     are captured"
+                )
+            }
             Self::RequestRowsAdded { rows } => write!(
                 f,
                 "a decode graph for {rows} requests is captured in addition: the list reaches beyond the request \
@@ -172,9 +186,10 @@ impl fmt::Display for GraphWarning {
             }
             Self::PrefillMaxNotCaptured { max_bs, largest } => write!(
                 f,
-                "the prefill maximum of {max_bs} tokens is not a size of the engine's list: steps of {} to {max_bs} \
-                 tokens run without a graph; list {max_bs} in cuda_graph_bs_prefill to capture it",
-                largest + 1
+                "the prefill maximum of {max_bs} tokens is not a size of the engine's list: steps of {} tokens run \
+                 without a graph; to capture it, list {max_bs} in cuda_graph_bs_prefill with all other sizes that are \
+                 wanted, as a list replaces the engine's",
+                if largest + 1 == *max_bs { max_bs.to_string() } else { format!("{} to {max_bs}", largest + 1) }
             ),
             Self::DedupIdle => f.write_str(
                 "SGLANG_ENABLE_CUDA_GRAPH_DEDUP has no effect: only breakable graphs are deduplicated, and no phase \

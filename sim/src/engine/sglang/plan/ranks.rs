@@ -1,25 +1,31 @@
 //! One step of all ranks of data-parallel attention: they replay graphs of one size together, or none does (SGLang
 //! specification section 5).
 
-use super::{GraphPlan, Refusal, StepExtent};
+use super::{GraphPlan, Refusal};
 use crate::engine::sglang::dispatch::decode::DecodeBatch;
 use crate::engine::shape::{Descriptor, Dispatch, FallbackCause, RankStep, StepShape};
+use crate::engine::step::StepExtent;
 
 impl GraphPlan {
     /// The graphs of one step that all ranks take together, in their order. A shape without tokens is an idle rank: it
     /// decodes nobody, on the same graph as the others. Empty if no rank has work.
     ///
     /// Ranks that decode are recast as ranks that compute prompts of one token each where another rank computes prompts,
-    /// so that all can replay prefill graphs; where they cannot be, nobody replays.
+    /// so that all can replay prefill graphs; where they cannot be, nobody replays. `extents` are those of the same ranks.
     #[must_use]
-    pub fn dispatch_ranks(&self, shapes: &[StepShape]) -> Vec<RankStep> {
+    pub fn dispatch_ranks(&self, shapes: &[StepShape], extents: &[StepExtent]) -> Vec<RankStep> {
         if shapes.iter().all(|shape| shape.tokens == 0) {
             return Vec::new();
         }
         let prefilling = shapes.iter().any(|shape| shape.prefilling);
         let answers: Vec<Result<Descriptor, FallbackCause>> = shapes
             .iter()
-            .map(|shape| if prefilling { self.prefill_vote(shape) } else { self.decode_vote(shape, shapes) })
+            .zip(extents)
+            .map(
+                |(shape, &extent)| {
+                    if prefilling { self.prefill_vote(shape, extent) } else { self.decode_vote(shape, shapes) }
+                },
+            )
             .collect();
         let agreed = answers.iter().all(Result::is_ok);
         let tokens = answers.iter().flatten().map(|graph| graph.tokens).max().unwrap_or(0);
@@ -49,12 +55,12 @@ impl GraphPlan {
     }
 
     /// A rank's graph where some rank computes prompts. An idle rank has none.
-    fn prefill_vote(&self, shape: &StepShape) -> Result<Descriptor, FallbackCause> {
+    fn prefill_vote(&self, shape: &StepShape, extent: StepExtent) -> Result<Descriptor, FallbackCause> {
         if shape.tokens == 0 || (!shape.prefilling && !self.recasts_decodes) {
             return Err(FallbackCause::ModeExcluded);
         }
-        let tokens = self.ask_prefill(shape, StepExtent::default()).map_err(Refusal::cause)?;
-        Ok(self.prefill_graph(tokens, self.loras_of(shape)))
+        let key = self.ask_prefill(shape, extent).map_err(Refusal::cause)?;
+        Ok(self.prefill_graph(key, self.loras_of(shape)))
     }
 }
 
@@ -77,19 +83,23 @@ mod tests {
         StepShape { requests: 1, tokens, max_query: tokens, prefilling: true, ..StepShape::default() }
     }
 
+    fn together(plan: &GraphPlan, shapes: &[StepShape]) -> Vec<RankStep> {
+        plan.dispatch_ranks(shapes, &vec![StepExtent::default(); shapes.len()])
+    }
+
     fn ran(plan: &GraphPlan, shapes: &[StepShape]) -> Vec<(RuntimeMode, u32, Option<FallbackCause>)> {
         let answer = |step: &RankStep| {
             let Dispatch { descriptor, cause, .. } = step.dispatch;
             (descriptor.mode, descriptor.tokens, cause)
         };
-        plan.dispatch_ranks(shapes).iter().map(answer).collect()
+        together(plan, shapes).iter().map(answer).collect()
     }
 
     #[test]
     fn decoding_ranks_run_the_size_of_the_busiest_and_an_idle_one_joins() {
         let plan = plan(SglangOptions::default());
         assert_eq!(ran(&plan, &[decode(3), decode(9), decode(0)]), [(RuntimeMode::Full, 12, None); 3]);
-        let steps = plan.dispatch_ranks(&[decode(3), decode(0)]);
+        let steps = together(&plan, &[decode(3), decode(0)]);
         assert_eq!([steps[0].is_dummy, steps[1].is_dummy], [false, true]);
         assert_eq!(ran(&plan, &[decode(0), decode(0)]), []);
         let above = Some(FallbackCause::AboveCeiling);

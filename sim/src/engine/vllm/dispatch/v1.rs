@@ -317,6 +317,7 @@ impl CudagraphDispatcher {
             max_query: None,
             loras: key.loras,
             ubatches: 1,
+            prefix_chunks: None,
         }
     }
 }

@@ -169,6 +169,7 @@ impl CudaGraphManager {
             max_query: None,
             loras: self.lora_case(query.active_loras).1,
             ubatches: query.ubatches,
+            prefix_chunks: None,
         }
     }
 
@@ -376,7 +377,7 @@ fn uniform_graph(tokens: u32, requests: u32, length: u32, loras: u32) -> Descrip
 
 /// A descriptor that constrains nothing but tokens and adapters.
 fn bare(mode: RuntimeMode, tokens: u32, loras: u32) -> Descriptor {
-    Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras, ubatches: 1 }
+    Descriptor { mode, tokens, requests: None, uniform: None, max_query: None, loras, ubatches: 1, prefix_chunks: None }
 }
 
 /// Capture order: largest first, ties as the walk met them.

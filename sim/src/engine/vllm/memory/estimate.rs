@@ -97,6 +97,7 @@ mod tests {
             max_query: None,
             loras: 0,
             ubatches: 1,
+            prefix_chunks: None,
         };
         let piecewise = [8, 4, 2, 1].map(|tokens| key(RuntimeMode::Piecewise, tokens));
         let full = [4, 2, 1].map(|tokens| key(RuntimeMode::Full, tokens));
