@@ -140,3 +140,67 @@ fn the_terms_of_a_cost_add_up() {
         }
     }
 }
+
+/// A step of a run is explained as it ran: what the other data-parallel ranks made of it included. Every kind of step is
+/// taken from the log, and what the log says of padding without a graph is the figure of the report.
+#[test]
+fn steps_of_ranks_are_explained_as_they_ran() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rank = |rate: f64, prompt: u32| {
+        format!(
+            "[[traffic.rank]]\nrequests = 40\narrivals = {{ poisson = {{ rate = {rate} }} }}\n\
+             lengths = {{ fixed = {{ prompt = {prompt}, output = 30 }} }}\n"
+        )
+    };
+    let text = format!(
+        "schema = 1\nname = \"ranks\"\n[server.vllm]\nrunner = \"v1\"\nmax_num_seqs = 32\n\
+         max_num_batched_tokens = 1024\nmax_model_len = 2048\nattention_support = \"ALWAYS\"\n\
+         data_parallel_size = 2\n[profile]\nbuiltin = \"a100-llama-3-8b\"\n[traffic]\nseed = 1\n{}{}",
+        rank(8.0, 900),
+        rank(20.0, 50)
+    );
+    std::fs::write(folder.path().join("ranks.toml"), text).expect("a new file");
+    let answer = sim_in(folder.path(), &["run", "ranks.toml", "--out", "out", "--steps", "--format", "json"]);
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    let report: Value = serde_json::from_str(&answer.stdout).expect("JSON");
+    let log = std::fs::read_to_string(folder.path().join("out/steps.jsonl")).expect("the log");
+    let parsed = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let steps: Vec<Value> =
+        parsed.map(|line| if line["step"].is_object() { line["step"].clone() } else { line }).collect();
+    let steps: Vec<&Value> = steps.iter().filter(|step| step["artifact"].is_string()).collect();
+
+    let padded_without_graph: u64 =
+        steps.iter().filter(|step| step["mode"] == "NONE").filter_map(|step| step["padded_rows"].as_u64()).sum();
+    assert!(padded_without_graph > 0, "ranks of runner V1 keep the padding of graphs that they give up");
+    assert_eq!(report["candidates"][0]["padded_rows_without_graph"].as_u64(), Some(padded_without_graph));
+
+    let given_up = steps.iter().filter(|step| step["fallback"] == "other_rank").take(2);
+    let wider = steps.iter().filter(|step| step["mode"] == "FULL" && step["padded_rows"].as_u64() > Some(7)).take(2);
+    let mut seen = 0;
+    for step in given_up.chain(wider) {
+        let number = step["step"].to_string();
+        let answer =
+            sim_in(folder.path(), &["explain", "--scenario", "ranks.toml", "--step", &number, "--format", "json"]);
+        let explained: Value = serde_json::from_str(&answer.stdout).expect("JSON");
+        let chosen = &explained["chosen"];
+        for field in ["mode", "artifact", "fallback", "real_rows", "padded_rows"] {
+            assert_eq!(chosen[field], step[field], "{field} of step {number}");
+        }
+        let rules = explained["rules"].as_array().expect("a list");
+        assert!(rules.iter().any(|rule| rule["rule"] == "other_ranks"), "step {number}: {rules:?}");
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}
+
+/// The last token of a prompt computed up to there is a decode to runner V2, and a prompt of one token is none.
+#[test]
+fn the_tail_of_a_prompt_decodes() {
+    let ran = |arguments: &str| {
+        let words: Vec<&str> = ["explain", "--format", "json"].into_iter().chain(arguments.split(' ')).collect();
+        let answer: Value = serde_json::from_str(&sim(&words).stdout).expect("JSON");
+        (answer["chosen"]["artifact"].as_str().expect("a name").to_owned(), answer["shape"]["decode_requests"].as_u64())
+    };
+    assert_eq!(ran("--prefill 1:512 --decodes 3"), ("FULL 4 requests=4 uniform=1".to_owned(), Some(4)));
+    assert_eq!(ran("--prefill 1 --decodes 3"), ("PIECEWISE 4".to_owned(), Some(3)));
+}
