@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Reads, checks and shows cost profiles: what a step, a launch, a replay and a capture cost on one machine.
+/// Measures what a step, a launch, a replay and a capture cost on one machine, and reads, checks and shows the profiles
+/// made of that.
 #[derive(Debug, Parser)]
 #[command(
     name = "calibrate",
@@ -18,22 +19,63 @@ Examples:
   calibrate show a100-llama-3-8b
   calibrate show --toml a100-llama-3-8b > mine.toml     a start for your own
   calibrate check mine.toml
+  calibrate --list                                      the GPUs of this machine
+  calibrate --self-check --device 0                     does everything work there?
 
 Exit codes:
   0  everything asked for was done
-  1  an unexpected failure, for instance of writing output
+  1  an unexpected failure, for instance of writing output, or a check of --self-check that failed
   2  wrong use of the command line
   3  a bad profile
   4  no usable GPU, or a build that cannot measure"
 )]
 pub(crate) struct CommandLine {
-    /// Measure this GPU (not built yet: refused with exit code 4).
-    #[arg(long, value_name = "N")]
-    pub(crate) device: Option<u32>,
+    #[command(flatten)]
+    pub(crate) gpu: GpuOptions,
     #[command(subcommand)]
     pub(crate) action: Option<Action>,
 }
 
+/// What is asked of a GPU.
+#[derive(Debug, Default, Args)]
+pub(crate) struct GpuOptions {
+    /// The GPU: an index as CUDA counts, a UUID, the UUID of a MIG instance, or a PCI address. Alone: measure it (not built
+    /// yet: refused with exit code 4).
+    #[arg(long, value_name = "GPU", conflicts_with = "list")]
+    pub(crate) device: Option<String>,
+    /// List the GPUs of this machine, by CUDA's index and by that of nvidia-smi.
+    #[arg(long, group = "task")]
+    pub(crate) list: bool,
+    /// Check driver, kernels, graphs and matrix products on the GPU against references, and measure nothing.
+    #[arg(long, group = "task")]
+    pub(crate) self_check: bool,
+    /// Try on the driver, in child processes, the rules that the tests' driver double follows. Only those that return an
+    /// error code, unless `faulting` allows those that wreck a context too.
+    #[arg(long, group = "task", value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "returning")]
+    pub(crate) probe_rules: Option<ProbedRules>,
+    /// Compile the kernels for this GPU with NVRTC instead of taking the embedded PTX; PATH is the library or its folder.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with = "list")]
+    #[expect(clippy::option_option, reason = "absent, without a path, with a path: as it is typed")]
+    pub(crate) nvrtc: Option<Option<PathBuf>>,
+}
+
+impl GpuOptions {
+    /// Whether there is anything to do.
+    pub(crate) fn asks_something(&self) -> bool {
+        self.list || self.self_check || self.probe_rules.is_some() || self.device.is_some()
+    }
+}
+
+/// Which rules `--probe-rules` tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProbedRules {
+    /// Those whose breach returns an error code.
+    Returning,
+    /// All: memory faults and garbage handles too. Refused beside other processes, under MPS and on a vGPU.
+    Faulting,
+}
+
+/// What is asked of profiles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Show a profile: each group of figures, where it comes from and where it holds.

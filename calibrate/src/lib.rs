@@ -4,6 +4,7 @@
 //! a GPU is not built yet, and is refused rather than made up.
 
 mod command_line;
+mod commands;
 pub mod exit;
 pub mod profile;
 mod show;
@@ -15,9 +16,10 @@ use std::io::{self, ErrorKind, Write};
 
 use clap::{CommandFactory, Parser};
 
-use command_line::{Action, CommandLine};
+use command_line::CommandLine;
+use commands::Failure;
 use exit::Exit;
-use profile::{BUILTIN, Profile, ProfileError};
+use profile::ProfileError;
 
 /// Runs the binary: results go to stdout, everything else to stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
@@ -25,18 +27,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(command) => command,
         Err(message) => return explain(&message),
     };
-    let done = match (command.action, command.device) {
-        (Some(action), _) => act(action, &mut io::stdout().lock()),
-        (None, Some(device)) => return refuse_to_measure(device),
-        (None, None) => {
+    let out = &mut io::stdout().lock();
+    let done = match (command.action, command.gpu) {
+        (Some(action), _) => commands::profiles(action, out),
+        (None, gpu) if gpu.asks_something() => commands::gpu(&gpu, out),
+        (None, _) => {
             return explain(&CommandLine::command().error(
                 clap::error::ErrorKind::MissingSubcommand,
                 "nothing to do: name a command, or a device to measure",
             ));
         }
     };
-    match done {
-        Ok(()) => Exit::Ok,
+    match done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::Output)) {
+        Ok(exit) => exit,
         Err(Failure::Profile(error)) => {
             let unwritable = matches!(error, ProfileError::Write { .. });
             stderr::report(&error);
@@ -55,32 +58,6 @@ fn unwritten(error: &io::Error) -> Exit {
     Exit::Unexpected
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    #[error(transparent)]
-    Output(#[from] io::Error),
-}
-
-fn act(action: Action, out: &mut impl Write) -> Result<(), Failure> {
-    match action {
-        Action::Show { profile, toml: true } => out.write_all(Profile::open(&profile)?.to_toml().as_bytes())?,
-        Action::Show { profile, toml: false } => show::profile(&Profile::open(&profile)?, out)?,
-        Action::Check { file } => {
-            let profile = Profile::load(&file)?;
-            writeln!(out, "{}: ok: profile {}, {} groups", file.display(), profile.name, profile.groups().len())?;
-        }
-        Action::List => {
-            for name in BUILTIN {
-                show::line(&Profile::builtin(name)?, out)?;
-            }
-        }
-    }
-    out.flush()?;
-    Ok(())
-}
-
 /// Prints clap's message: help and version on stdout, mistakes on stderr.
 fn explain(message: &clap::Error) -> Exit {
     match message.print() {
@@ -88,12 +65,4 @@ fn explain(message: &clap::Error) -> Exit {
         Err(error) => unwritten(&error),
         Ok(()) => Exit::Ok,
     }
-}
-
-fn refuse_to_measure(device: u32) -> Exit {
-    stderr::line(format_args!(
-        "error: this build cannot measure device {device} yet: it holds no GPU code\n  \
-         help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)"
-    ));
-    Exit::NoGpu
 }

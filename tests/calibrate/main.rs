@@ -72,14 +72,24 @@ fn measuring_is_refused_not_made_up() {
     let output = calibrate(&["--device", "0"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), ""));
     insta::assert_snapshot!(text(&output.stderr), @r"
-    error: this build cannot measure device 0 yet: it holds no GPU code
+    error: this build cannot measure device 0 yet
       help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)
     ");
 }
 
 #[test]
 fn wrong_use_exits_with_2() {
-    for arguments in [&[][..], &["show"], &["frobnicate"], &["--device", "zero"]] {
+    let wrong = [
+        &[][..],
+        &["show"],
+        &["frobnicate"],
+        &["--device"],
+        &["--nvrtc"],
+        &["--list", "--self-check"],
+        &["--list", "--device", "0"],
+        &["--probe-rules=some"],
+    ];
+    for arguments in wrong {
         let output = calibrate(arguments);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{arguments:?}");
     }

@@ -1,0 +1,26 @@
+//! `calibrate show`, `check` and `list`: profiles of files and built-in ones.
+
+use std::io::Write;
+
+use super::Failure;
+use crate::command_line::Action;
+use crate::exit::Exit;
+use crate::profile::{BUILTIN, Profile};
+use crate::show;
+
+pub(super) fn run(action: Action, out: &mut impl Write) -> Result<Exit, Failure> {
+    match action {
+        Action::Show { profile, toml: true } => out.write_all(Profile::open(&profile)?.to_toml().as_bytes())?,
+        Action::Show { profile, toml: false } => show::profile(&Profile::open(&profile)?, out)?,
+        Action::Check { file } => {
+            let profile = Profile::load(&file)?;
+            writeln!(out, "{}: ok: profile {}, {} groups", file.display(), profile.name, profile.groups().len())?;
+        }
+        Action::List => {
+            for name in BUILTIN {
+                show::line(&Profile::builtin(name)?, out)?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
