@@ -1,13 +1,21 @@
 //! Launches: which kernel, over which grid, with which arguments. The device layer and the tests run the same ones.
 
 mod argument;
+mod attention;
+mod decoder;
 mod kernel;
+mod measure;
+mod product;
+mod shape;
 
 pub use argument::{Address, Arguments, Parameter, ParameterType, Value};
+pub use attention::DecodeSplits;
 pub use kernel::{
     Argmax, Clocks, Copy, DecodeAttention, DecodeAttentionMerge, Embed, Gate, GemmTile16, GemmTile64, GemmTile128,
     HeadNorm, Kernel, KvWrite, Module, Null, PrefillAttention, RmsNorm, Rotary, SiluMul,
 };
+pub use product::{Product, ProductPlan, Tile, Workspace};
+pub use shape::ShapeError;
 
 /// One kernel launch, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
