@@ -28,6 +28,29 @@ impl Module {
             Self::Measure => "measure",
         }
     }
+
+    /// The embedded PTX: version 8.0 for sm_80, which every driver of CUDA 12 or later compiles for its device.
+    /// `kernels/cuda/compile.py` makes it of [`Module::source`].
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            Self::Decoder => include_str!("../../ptx/decoder.ptx"),
+            Self::Attention => include_str!("../../ptx/attention.ptx"),
+            Self::Gemm => include_str!("../../ptx/gemm.ptx"),
+            Self::Measure => include_str!("../../ptx/measure.ptx"),
+        }
+    }
+
+    /// The CUDA C++ source (C++17) as one text without an include, for a compiler at run time.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Decoder => concat!(include_str!("../../cuda/portable.cuh"), include_str!("../../cuda/decoder.cu")),
+            Self::Attention => {
+                concat!(include_str!("../../cuda/portable.cuh"), include_str!("../../cuda/attention.cu"))
+            }
+            Self::Gemm => concat!(include_str!("../../cuda/portable.cuh"), include_str!("../../cuda/gemm.cu")),
+            Self::Measure => concat!(include_str!("../../cuda/portable.cuh"), include_str!("../../cuda/measure.cu")),
+        }
+    }
 }
 
 /// The kernel table: for each kernel its enum variant, its module, its symbol, and a struct of its arguments, so that no
@@ -194,8 +217,8 @@ kernels! {
     }
     /// Attention of one new token per request over its paged context, the grouped query heads of one key head together,
     /// the context cut into `splits` ranges of whole blocks. With one split it writes `out`; with more, each split's
-    /// maximum, sum and weighted values go to `partial`, for [`Kernel::DecodeAttentionMerge`]. A request of context 0
-    /// (padded) gives zeros. Grid: (requests, kv_heads, splits); block: 128.
+    /// maximum, sum and weighted values go to `partial` in this order (the maximum in powers of two), for
+    /// [`Kernel::DecodeAttentionMerge`]. A request of context 0 (padded) gives zeros. Grid: (requests, kv_heads, splits); block: 128.
     DecodeAttention, Attention, "decode_attention_bf16" {
         /// bf16 `[requests, query_heads * head_size]`, written if `splits` is 1.
         out: Address,
@@ -267,7 +290,7 @@ kernels! {
         /// Factor of the scores, 1 / sqrt(head_size).
         scale: f32,
     }
-    /// `out = input x weight^T (+ bias)` with tiles of 16 rows. See [`GemmTile64`].
+    /// `out = input x weight^T (+ bias)` with tiles of 16 rows and 64 outputs. See [`GemmTile64`].
     GemmTile16, Gemm, "gemm_tile16_bf16" {
         /// bf16 `[rows, outputs]`, written.
         out: Address,
@@ -316,7 +339,7 @@ kernels! {
         /// Ranges that the inner dimension is cut into.
         splits: i32,
     }
-    /// `out = input x weight^T (+ bias)` with tiles of 128 rows. See [`GemmTile64`].
+    /// `out = input x weight^T (+ bias)` with tiles of 128 rows and 128 outputs. See [`GemmTile64`].
     GemmTile128, Gemm, "gemm_tile128_bf16" {
         /// bf16 `[rows, outputs]`, written.
         out: Address,
@@ -374,6 +397,60 @@ kernels! {
 mod tests {
     use super::*;
     use crate::launch::argument::ParameterType;
+
+    /// The parameter types of a kernel as its PTX declares them, `.param .u64` and so on.
+    fn ptx_parameters(kernel: Kernel) -> Vec<&'static str> {
+        let text = kernel.module().ptx();
+        let entry = format!(".visible .entry {}(", kernel.symbol());
+        let (_, after) = text.split_once(&entry).unwrap_or_else(|| panic!("{} has no entry", kernel.symbol()));
+        let (list, _) = after.split_once(')').expect("an entry's parameters end");
+        list.lines().filter_map(|line| line.trim().strip_prefix(".param ")?.split(' ').next()).collect()
+    }
+
+    #[test]
+    fn the_table_is_what_the_ptx_declares() {
+        for &kernel in Kernel::ALL {
+            let expected: Vec<_> = kernel
+                .parameters()
+                .iter()
+                .map(|parameter| match parameter.parameter_type {
+                    ParameterType::Pointer | ParameterType::Long => ".u64",
+                    ParameterType::Int => ".u32",
+                    ParameterType::Float => ".f32",
+                })
+                .collect();
+            assert_eq!(ptx_parameters(kernel), expected, "{}", kernel.symbol());
+        }
+    }
+
+    #[test]
+    fn parameter_names_are_those_of_the_source_in_the_same_order() {
+        for &kernel in Kernel::ALL {
+            let (_, after) = kernel
+                .module()
+                .source()
+                .split_once(&format!("{}(", kernel.symbol()))
+                .unwrap_or_else(|| panic!("{} is not in its source", kernel.symbol()));
+            let (list, _) = after.split_once(") {").expect("a parameter list ends");
+            let names: Vec<_> = list
+                .split(',')
+                .filter_map(|parameter| parameter.rsplit([' ', '*', '\n']).next())
+                .filter(|name| !name.is_empty())
+                .collect();
+            let expected: Vec<_> = kernel.parameters().iter().map(|parameter| parameter.name).collect();
+            assert_eq!(names, expected, "{}", kernel.symbol());
+        }
+    }
+
+    #[test]
+    fn modules_hold_their_kernels_and_no_others() {
+        for module in Module::ALL {
+            let held = Kernel::ALL.iter().filter(|kernel| kernel.module() == module).count();
+            assert_eq!(module.ptx().matches(".visible .entry").count(), held, "{}", module.name());
+            assert!(module.ptx().contains("\n.version 8.0\n.target sm_80\n"), "{}", module.name());
+            assert!(!module.source().contains("#include"), "{}", module.name());
+        }
+    }
 
     #[test]
     fn symbols_are_different_and_arguments_match_the_table() {
