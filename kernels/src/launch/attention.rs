@@ -7,6 +7,8 @@ use crate::units::{Requests, Rows};
 
 /// Threads of an attention block: 4 warps.
 const ATTENTION_THREADS: u32 = 128;
+/// Tokens of keys and values that a block has in shared memory at once: two stages of 64.
+const STAGED_TOKENS: u32 = 2 * 64;
 /// Rows of a chunk that a prefill block takes.
 const CHUNK_TILE_ROWS: u64 = 64;
 /// Most query heads of one key head.
@@ -56,6 +58,12 @@ impl DecodeSplits {
     }
 }
 
+/// Dynamic shared memory of an attention block: keys and values of the staged tokens, bf16; the table at the top of
+/// `attention.cu`.
+fn shared_bytes(head_size: i32) -> u32 {
+    STAGED_TOKENS * 2 * head_size.unsigned_abs() * 2
+}
+
 impl DecodeAttention {
     /// Attends for `requests` requests of one new token each.
     ///
@@ -77,7 +85,8 @@ impl DecodeAttention {
             kernel.vectors([("partial", self.partial)])?;
         }
         kernel.finite("scale", self.scale)?;
-        launch(self, [kernel.positive("requests", requests.0)?, kv, splits], ATTENTION_THREADS, 0)
+        let grid = [kernel.positive("requests", requests.0)?, kv, splits];
+        launch(self, grid, ATTENTION_THREADS, shared_bytes(self.head_size))
     }
 }
 
@@ -115,7 +124,8 @@ impl PrefillAttention {
         kernel.positive("blocks_per_request", self.blocks_per_request)?;
         kernel.finite("scale", self.scale)?;
         let tiles = kernel.positive("longest_chunk", longest_chunk.0)?.div_ceil(CHUNK_TILE_ROWS);
-        launch(self, [tiles, query, kernel.positive("requests", requests.0)?], ATTENTION_THREADS, 0)
+        let grid = [tiles, query, kernel.positive("requests", requests.0)?];
+        launch(self, grid, ATTENTION_THREADS, shared_bytes(self.head_size))
     }
 }
 
@@ -147,7 +157,7 @@ mod tests {
     #[test]
     fn decode_attention_has_a_block_per_request_key_head_and_range() {
         let launch = decode().over(Requests(5)).unwrap();
-        assert_eq!((launch.grid, launch.block), ([5, 8, 3], [128, 1, 1]));
+        assert_eq!((launch.grid, launch.block, launch.shared_bytes), ([5, 8, 3], [128, 1, 1], 65_536));
         let merge = DecodeAttentionMerge { out: AT, partial: AT, query_heads: 32, head_size: 64, splits: 3 };
         let launch = merge.over(Requests(5)).unwrap();
         assert_eq!((launch.grid, launch.block), ([5, 32, 1], [64, 1, 1]));
@@ -169,7 +179,8 @@ mod tests {
             blocks_per_request: 64,
             scale: 0.088,
         };
-        assert_eq!(prefill.over(Requests(3), Rows(64)).unwrap().grid, [1, 32, 3]);
+        let launch = PrefillAttention { head_size: 64, ..prefill }.over(Requests(3), Rows(64)).unwrap();
+        assert_eq!((launch.grid, launch.shared_bytes), ([1, 32, 3], 32_768));
         assert_eq!(prefill.over(Requests(3), Rows(65)).unwrap().grid, [2, 32, 3]);
         assert_eq!(
             prefill.over(Requests(70_000), Rows(1)).unwrap_err().to_string(),

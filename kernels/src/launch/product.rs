@@ -8,12 +8,8 @@ use crate::units::Rows;
 
 /// Threads of a GEMM block: 4 warps.
 const GEMM_THREADS: u32 = 128;
-/// Outputs of a tile.
-const TILE_OUTPUTS: u32 = 64;
 /// Inner elements that a stage holds: rows of 128 bytes.
 const TILE_INPUTS: u32 = 64;
-/// Stages in flight, so that enough bytes are under way to hide the memory's latency (GPU specification section 3c).
-const STAGES: u32 = 4;
 /// Blocks per multiprocessor that splitting the inner dimension aims at (GPU specification section 3c).
 const BLOCKS_PER_SM: u64 = 2;
 
@@ -36,7 +32,7 @@ pub struct Product {
     pub inputs: u32,
 }
 
-/// Rows of an output tile of the own GEMM.
+/// Output tile of the own GEMM, by its rows; the table at the top of `gemm.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tile {
     /// 16 rows: decode at small batches, where the weights' bytes are all that counts.
@@ -65,6 +61,23 @@ impl Tile {
         }
     }
 
+    /// Outputs of the tile.
+    pub const fn outputs(self) -> u32 {
+        match self {
+            Self::Rows16 | Self::Rows64 => 64,
+            Self::Rows128 => 128,
+        }
+    }
+
+    /// Stages of the pipeline: so many that enough bytes are under way to hide the memory's latency (GPU specification
+    /// section 3c), and that the large tile still fits a device that gives a block 99 KiB.
+    const fn stages(self) -> u32 {
+        match self {
+            Self::Rows16 | Self::Rows64 => 4,
+            Self::Rows128 => 3,
+        }
+    }
+
     /// The kernel that computes it.
     pub const fn kernel(self) -> Kernel {
         match self {
@@ -76,7 +89,7 @@ impl Tile {
 
     /// Dynamic shared memory of a block: all stages of both operands' tiles.
     pub const fn shared_bytes(self) -> u32 {
-        STAGES * (self.rows() + TILE_OUTPUTS) * TILE_INPUTS * 2
+        self.stages() * (self.rows() + self.outputs()) * TILE_INPUTS * 2
     }
 }
 
@@ -96,7 +109,7 @@ impl ProductPlan {
         let tile = Tile::holding(product.rows);
         let tiles: u64 = output_tiles(product, tile).into_iter().product();
         let wanted = (BLOCKS_PER_SM * u64::from(sm_count)).div_ceil(tiles.max(1));
-        let most = product.inputs.div_ceil(TILE_INPUTS) / STAGES;
+        let most = product.inputs.div_ceil(TILE_INPUTS) / tile.stages();
         Self::exactly(product, tile, wanted.min(most.into()) as u32)
     }
 
@@ -126,7 +139,7 @@ impl ProductPlan {
 
 /// Tiles along outputs and rows.
 fn output_tiles(product: &Product, tile: Tile) -> [u64; 2] {
-    [product.outputs.div_ceil(TILE_OUTPUTS).into(), product.rows.0.div_ceil(tile.rows()).into()]
+    [product.outputs.div_ceil(tile.outputs()).into(), product.rows.0.div_ceil(tile.rows()).into()]
 }
 
 /// Device memory that products with a split inner dimension share, one after the other on one stream.
@@ -199,7 +212,7 @@ mod tests {
 
     #[test]
     fn shared_memory_fits_every_supported_device() {
-        // 4 stages of (16, 64 or 128) + 64 rows of 128 bytes; 99 KiB is what a block of compute capability 8.6, 8.9 and
+        // 4 stages of 16 + 64 and 64 + 64, 3 of 128 + 128 lines of 128 bytes; 99 KiB is what a block of compute capability 8.6, 8.9 and
         // 12.0 can have.
         assert_eq!(Tile::ALL.map(Tile::shared_bytes), [40_960, 65_536, 98_304]);
         assert!(Tile::ALL.iter().all(|tile| tile.shared_bytes() <= 99 << 10));
@@ -212,9 +225,10 @@ mod tests {
         assert_eq!(choose(1, 4096, 4096), ProductPlan { tile: Tile::Rows16, splits: 5 });
         // Its gate and up projection has 448 tiles: enough.
         assert_eq!(choose(1, 28_672, 4096), ProductPlan { tile: Tile::Rows16, splits: 1 });
-        // 128 rows of its output projection: 64 tiles of 128 rows; 256 rows: 128 tiles, 3 ranges of 22 steps.
-        assert_eq!(choose(128, 4096, 4096), ProductPlan { tile: Tile::Rows128, splits: 5 });
-        assert_eq!(choose(256, 4096, 4096), ProductPlan { tile: Tile::Rows128, splits: 3 });
+        // 128 rows of its output projection: 32 tiles of 128 by 128, 9 ranges of 8 of the 64 steps make 8; 256 rows: 64
+        // tiles, 5 ranges of 13.
+        assert_eq!(choose(128, 4096, 4096), ProductPlan { tile: Tile::Rows128, splits: 8 });
+        assert_eq!(choose(256, 4096, 4096), ProductPlan { tile: Tile::Rows128, splits: 5 });
         // One tile of 16 steps: 264 ranges wanted, 4 of 4 steps are what the inner dimension has.
         assert_eq!(choose(1, 64, 1024).splits, 4);
         assert_eq!(choose(1, 64, 64).splits, 1);
