@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::device_name::DeviceName;
+
 /// Measures what a step, a launch, a replay and a capture cost on one machine, and reads, checks and shows the profiles
 /// made of that.
 #[derive(Debug, Parser)]
@@ -42,7 +44,7 @@ pub(crate) struct GpuOptions {
     /// The GPU: an index as CUDA counts, a UUID, the UUID of a MIG instance, or a PCI address. Alone: measure it (not built
     /// yet: refused with exit code 4).
     #[arg(long, value_name = "GPU", conflicts_with = "list")]
-    pub(crate) device: Option<String>,
+    pub(crate) device: Option<DeviceName>,
     /// List the GPUs of this machine, by CUDA's index and by that of nvidia-smi.
     #[arg(long, group = "task")]
     pub(crate) list: bool,

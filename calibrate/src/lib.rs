@@ -5,11 +5,17 @@
 
 mod command_line;
 mod commands;
+pub mod device_name;
 pub mod exit;
+pub mod host;
+pub mod pci;
 pub mod profile;
+pub mod reading;
 mod show;
 pub mod spelling;
+pub mod state;
 pub mod stderr;
+pub mod visible;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
