@@ -5,10 +5,13 @@
 
 mod command_line;
 mod commands;
+#[cfg(feature = "gpu")]
+pub mod device;
 pub mod device_name;
 pub mod exit;
 pub mod host;
 pub mod pci;
+pub mod pool;
 pub mod profile;
 pub mod reading;
 mod show;
@@ -50,6 +53,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             let unwritable = matches!(error, ProfileError::Write { .. });
             stderr::report(&error);
             if unwritable { Exit::Unexpected } else { Exit::BadInput }
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Device(error)) => {
+            stderr::report(&error);
+            error.exit()
         }
         Err(Failure::Output(error)) => unwritten(&error),
     }

@@ -1,18 +1,31 @@
-//! `calibrate --device GPU`: measuring, which is not built yet.
+//! `calibrate --device GPU`: measuring, which is not built yet; until then it says what it found.
 
 use std::io::Write;
 
 use super::Failure;
 use crate::command_line::GpuOptions;
-use crate::device_name::DeviceName;
+use crate::device::{Card, Library};
 use crate::exit::Exit;
 use crate::stderr;
 
-#[expect(clippy::unnecessary_wraps, reason = "what is found will be written, and can fail")]
-pub(super) fn run(options: &GpuOptions, _: &mut impl Write) -> Result<Exit, Failure> {
-    let device = options.device.as_ref().unwrap_or(&DeviceName::FIRST);
+pub(super) fn run(_: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
+    let library = Library::open()?;
+    if let Some(version) = library.double_version() {
+        writeln!(out, "driver   the tests' driver double, version {version}: nothing here comes from a GPU")?;
+    }
+    writeln!(out, "driver   CUDA {}", library.version())?;
+    for card in Card::all(library)? {
+        let (major, minor) = card.capability()?;
+        writeln!(
+            out,
+            "device   {}: {}, compute capability {major}.{minor}, {}",
+            card.index(),
+            card.name()?,
+            card.memory()?
+        )?;
+    }
     stderr::line(format_args!(
-        "error: this build cannot measure device {device} yet\n  \
+        "error: measuring is not built yet\n  \
          help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)"
     ));
     Ok(Exit::NoGpu)

@@ -13,6 +13,8 @@ mod self_check;
 use std::io::{self, Write};
 
 use crate::command_line::{Action, GpuOptions};
+#[cfg(feature = "gpu")]
+use crate::device::{self, DeviceError};
 use crate::exit::Exit;
 use crate::profile::ProfileError;
 use crate::stderr;
@@ -23,6 +25,10 @@ pub(crate) enum Failure {
     /// A bad profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A GPU that could not be used.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// Standard output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),
@@ -36,6 +42,7 @@ pub(crate) fn profiles(action: Action, out: &mut impl Write) -> Result<Exit, Fai
 /// Runs what was asked of a GPU.
 #[cfg(feature = "gpu")]
 pub(crate) fn gpu(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
+    device::load_modules_eagerly();
     match options {
         GpuOptions { list: true, .. } => devices::run(out),
         GpuOptions { self_check: true, .. } => self_check::run(options, out),

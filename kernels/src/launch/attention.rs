@@ -60,7 +60,7 @@ impl DecodeSplits {
 
 /// Dynamic shared memory of an attention block: keys and values of the staged tokens, bf16; the table at the top of
 /// `attention.cu`.
-fn shared_bytes(head_size: i32) -> u32 {
+pub(super) fn shared_bytes(head_size: i32) -> u32 {
     STAGED_TOKENS * 2 * head_size.unsigned_abs() * 2
 }
 

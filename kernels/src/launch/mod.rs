@@ -7,6 +7,7 @@ mod kernel;
 mod measure;
 mod product;
 mod shape;
+mod shared;
 
 pub use argument::{Address, Arguments, Parameter, ParameterType, Value};
 pub use attention::DecodeSplits;

@@ -1,0 +1,39 @@
+//! The GPU through the CUDA driver. The only folder that names cudarc, and the only one with `unsafe`.
+//!
+//! From cudarc come the search for the library and the types; the functions are called through pointers of our own table
+//! (`symbols.rs`), each call's status checked. A [`Session`] is one device in use; everything made in it holds its context.
+#![expect(unsafe_code, reason = "the CUDA driver is a C interface")]
+
+mod capture;
+mod card;
+mod clock;
+mod context;
+mod environment;
+mod error;
+mod event;
+mod executable;
+mod graph;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod nodes;
+mod session;
+mod status;
+mod stream;
+mod symbols;
+
+pub use capture::Capture;
+pub use card::{Attribute, Card};
+pub use clock::HostClock;
+pub use environment::load_modules_eagerly;
+pub use error::{DeviceError, NamedStatus};
+pub use event::Event;
+pub use executable::Executable;
+pub use graph::Graph;
+pub use library::{Library, Version};
+pub use memory::{Arena, MappedWord};
+pub use module::{Image, Usage};
+pub use session::Session;
+pub use status::Status;
+pub use symbols::{Symbol, symbols};
