@@ -6,5 +6,6 @@ pub mod launch;
 pub mod machine;
 pub mod random;
 pub mod reference;
+pub mod step;
 pub mod units;
 pub mod work;

@@ -144,6 +144,34 @@ pub fn head_work(model: &ModelGeometry, sequences: u32) -> Work {
     product(model, f64::from(sequences), f64::from(model.hidden), f64::from(model.vocabulary))
 }
 
+/// Embedding of `rows` tokens, or the choice of `rows` rows of the model's output: each row read and written.
+pub fn row_copy_work(model: &ModelGeometry, rows: u32) -> Work {
+    elementwise(f64::from(rows), 2.0 * f64::from(model.hidden))
+}
+
+/// Norm behind the last layer, with the residual addition fused in.
+pub fn final_norm_work(model: &ModelGeometry, rows: u32) -> Work {
+    Operation::InputNorm.work(model, rows)
+}
+
+/// Greedy sampling of `sequences` rows: every logit read, one token id of 4 bytes written.
+pub fn sampling_work(model: &ModelGeometry, sequences: u32) -> Work {
+    let sequences = f64::from(sequences);
+    Work { flops: 0.0, bytes: sequences * (f64::from(model.vocabulary) * ACTIVATION_BYTES + 4.0) }
+}
+
+/// What cutting each context into `splits` ranges adds to [`attention_work`] of `requests` decoding requests in all
+/// layers: per range of each query head its maximum, its sum and its values in f32, written once and read once. Nothing
+/// for one range.
+pub fn attention_split_work(model: &ModelGeometry, requests: u32, splits: u32) -> Work {
+    if splits <= 1 {
+        return Work::default();
+    }
+    let ranges = f64::from(requests) * f64::from(model.query_heads) * f64::from(splits);
+    let layer = Work { flops: 0.0, bytes: 2.0 * ranges * (f64::from(model.head_size) + 2.0) * 4.0 };
+    layer * f64::from(model.layers)
+}
+
 /// Causal attention of one request in all layers: `chunk` new tokens after `context` cached ones.
 ///
 /// Each new token attends to the context, to the new tokens before it and to itself: `chunk * context +
@@ -211,6 +239,23 @@ mod tests {
         // A chunk is its tokens decoded one after the other, as far as flops go.
         let one_by_one: Work = (0..2).map(|done| attention_work(&model, 1, 3 + done)).sum();
         assert_eq!(one_by_one.flops, work.flops);
+    }
+
+    #[test]
+    fn operations_outside_the_layers_by_hand() {
+        let model = llama_3_8b();
+        // 3 rows of 4,096 bf16: read and written; the norm moves four rows.
+        assert_eq!(row_copy_work(&model, 3), Work { flops: 0.0, bytes: 3.0 * 2.0 * 8_192.0 });
+        assert_eq!(final_norm_work(&model, 3), Work { flops: 0.0, bytes: 3.0 * 4.0 * 8_192.0 });
+        assert_eq!(sampling_work(&model, 2), Work { flops: 0.0, bytes: 2.0 * (2.0 * 128_256.0 + 4.0) });
+    }
+
+    #[test]
+    fn splitting_attention_moves_partial_results_twice() {
+        let model = llama_3_8b();
+        // 5 requests x 32 heads x 3 ranges x 130 values of 4 bytes, out and in, 32 layers.
+        assert_eq!(attention_split_work(&model, 5, 3).bytes, 2.0 * 249_600.0 * 32.0);
+        assert_eq!(attention_split_work(&model, 5, 1), Work::default());
     }
 
     #[test]
