@@ -140,7 +140,10 @@ GP_KERNEL __launch_bounds__(128)
         constexpr double TURN = 6.283185307179586;
         const double exponent = static_cast<double>(log2_theta) * (2 * pair) / head_size;
         const double turns = positions[blockIdx.x] * exp2(-exponent) / TURN;
-        sincospif(2.0f * static_cast<float>(turns - rint(turns)), &sine[pair], &cosine[pair]);
+        float y, x;
+        sincospif(2.0f * static_cast<float>(turns - rint(turns)), &y, &x);
+        sine[pair] = y;
+        cosine[pair] = x;
     }
     __syncthreads();
     bf16 *row = row_start(qkv, blockIdx.x, (query_heads + 2 * kv_heads) * head_size);
