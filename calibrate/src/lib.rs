@@ -10,11 +10,13 @@ pub mod device;
 pub mod device_name;
 pub mod exit;
 pub mod host;
+pub mod list;
 pub mod pci;
 pub mod pool;
 pub mod profile;
 pub mod reading;
 mod show;
+pub mod smi;
 pub mod spelling;
 pub mod state;
 pub mod stderr;
@@ -58,6 +60,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(Failure::Device(error)) => {
             stderr::report(&error);
             error.exit()
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Name(error)) => {
+            stderr::report(&error);
+            Exit::NoGpu
         }
         Err(Failure::Output(error)) => unwritten(&error),
     }

@@ -92,6 +92,28 @@ fn without_a_driver_one_message_says_so_at_once() {
 }
 
 #[test]
+fn a_list_without_a_driver_is_the_same_message() {
+    let [list, device] = [&["--list"][..], &["--device", "GPU-8932f937"]].map(calibrate);
+    if list.status.code() == Some(0) || text(&device.stdout).starts_with("driver") {
+        eprintln!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    assert_eq!((list.status.code(), text(&list.stdout)), (Some(4), ""));
+    assert_eq!(text(&list.stderr), text(&device.stderr));
+}
+
+#[test]
+fn a_name_that_no_device_can_have_is_wrong_use() {
+    let output = calibrate(&["--device", "GPU-xyz"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    insta::assert_snapshot!(text(&output.stderr), @r"
+    error: invalid value 'GPU-xyz' for '--device <GPU>': expected a UUID after GPU-, or its beginning: 8-4-4-4-12 hexadecimal digits
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
 fn wrong_use_exits_with_2() {
     let wrong = [
         &[][..],

@@ -2,10 +2,14 @@
 
 use std::io::Write;
 
-use super::{Failure, not_built_yet};
+use super::Failure;
+use super::found::Found;
 use crate::exit::Exit;
+use crate::list;
 
-#[expect(clippy::unnecessary_wraps, reason = "the list will be written, and can fail")]
-pub(super) fn run(_: &mut impl Write) -> Result<Exit, Failure> {
-    Ok(not_built_yet("--list"))
+pub(super) fn run(out: &mut impl Write) -> Result<Exit, Failure> {
+    let found = Found::look()?;
+    found.introduce(out)?;
+    write!(out, "\n{}", list::table(&found.visible, &found.cards, &found.variables))?;
+    Ok(Exit::Ok)
 }

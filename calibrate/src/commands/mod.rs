@@ -3,6 +3,8 @@
 #[cfg(feature = "gpu")]
 mod devices;
 #[cfg(feature = "gpu")]
+mod found;
+#[cfg(feature = "gpu")]
 mod measure;
 #[cfg(feature = "gpu")]
 mod probe_rules;
@@ -15,6 +17,8 @@ use std::io::{self, Write};
 use crate::command_line::{Action, GpuOptions};
 #[cfg(feature = "gpu")]
 use crate::device::{self, DeviceError};
+#[cfg(feature = "gpu")]
+use crate::device_name::DeviceNotFound;
 use crate::exit::Exit;
 use crate::profile::ProfileError;
 use crate::stderr;
@@ -29,6 +33,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A name that no GPU has.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Name(#[from] DeviceNotFound),
     /// Standard output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),

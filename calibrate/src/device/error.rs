@@ -101,6 +101,12 @@ pub enum DeviceError {
         /// Name of the GPU.
         device: String,
     },
+    /// The driver gives a PCI address that is none.
+    #[error("the driver says that the GPU sits at `{place}`, which is no PCI address")]
+    BadAddress {
+        /// What it says.
+        place: String,
+    },
     /// There is not that much memory.
     #[error("out of GPU memory: {asked} asked for, {free} free of {total}")]
     OutOfMemory {
@@ -271,7 +277,8 @@ impl DeviceError {
                 "the kernels were compiled for another GPU: leave `--nvrtc` out, or let it compile for this one".into()
             }
             Self::Lost { .. } => "run it again; if it happens again, report it with the output of `calibrate --self-check`".into(),
-            Self::Module { .. }
+            Self::BadAddress { .. }
+            | Self::Module { .. }
             | Self::NoKernel { .. }
             | Self::Parameter { .. }
             | Self::Arguments { .. }
@@ -290,7 +297,8 @@ impl DeviceError {
         match self {
             Self::Busy { .. } => Exit::TooNoisy,
             Self::OutOfMemory { asked, total, .. } if asked.0 <= total.0 => Exit::TooNoisy,
-            Self::Module { .. }
+            Self::BadAddress { .. }
+            | Self::Module { .. }
             | Self::NoKernel { .. }
             | Self::Parameter { .. }
             | Self::Arguments { .. }

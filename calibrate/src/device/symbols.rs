@@ -206,6 +206,8 @@ symbols! {
         executable_destroy = "cuGraphExecDestroy"(executable: CUgraphExec);
     }
     optional {
+        device_card_uuid = "cuDeviceGetUuid"(uuid: *mut CUuuid, device: CUdevice)
+            or "MIG instances are not told from whole GPUs";
         kernel_node_params = "cuGraphKernelNodeGetParams_v2"(node: CUgraphNode, params: *mut KernelNodeParams)
             or "the kernels of a graph are counted, not named";
         kernel_function = "cuKernelGetFunction"(function: *mut CUfunction, kernel: CUkernel)

@@ -1,0 +1,58 @@
+//! The devices of this machine, as CUDA and as NVML see them: what the commands for a GPU begin with.
+
+use std::io::{self, Write};
+
+use crate::device::{Card, DeviceError, Library, Nvml};
+use crate::device_name::{DeviceName, DeviceNotFound};
+use crate::host::{HostState, HostTree, locality};
+use crate::reading::{NotAvailable, Reading};
+use crate::smi::{SmiCard, with_instance};
+use crate::state::{GpuState, MachineState};
+use crate::visible::{VisibilityVariables, VisibleDevice};
+
+/// The devices of this machine.
+pub(super) struct Found {
+    pub(super) library: &'static Library,
+    /// Those that CUDA shows to this process, in its order.
+    pub(super) visible: Vec<VisibleDevice>,
+    /// All cards, as NVML counts.
+    pub(super) cards: Reading<Vec<SmiCard>>,
+    pub(super) variables: VisibilityVariables,
+    nvml: Reading<Nvml>,
+}
+
+impl Found {
+    /// Opens the driver, and NVML if it is there.
+    pub(super) fn look() -> Result<Self, DeviceError> {
+        let library = Library::open()?;
+        let nvml = Nvml::open();
+        let cards = nvml.as_ref().map_err(NotAvailable::clone).and_then(Nvml::cards);
+        let known = cards.as_deref().unwrap_or_default();
+        let shown = Card::all(library)?.into_iter().map(|card| Ok(with_instance(card.shown()?, known)));
+        let visible = shown.collect::<Result<_, DeviceError>>()?;
+        Ok(Self { library, visible, cards, variables: VisibilityVariables::of_this_process(), nvml })
+    }
+
+    /// The device of this name; without one, the first.
+    pub(super) fn choose(&self, name: Option<&DeviceName>) -> Result<&VisibleDevice, DeviceNotFound> {
+        name.unwrap_or(&DeviceName::FIRST).resolve(&self.visible, &self.variables)
+    }
+
+    /// The state of a device and of the host, now.
+    pub(super) fn state(&self, device: &VisibleDevice) -> MachineState {
+        let tree = HostTree::of_this_machine();
+        let gpu = match &self.nvml {
+            Ok(nvml) => nvml.state(device.pci),
+            Err(why) => GpuState::not_available(why),
+        };
+        MachineState { gpu, host: HostState::read(&tree), locality: locality(&tree, device.pci) }
+    }
+
+    /// Says which driver answers: the first lines of whatever follows.
+    pub(super) fn introduce(&self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(version) = self.library.double_version() {
+            writeln!(out, "driver   the tests' driver double, version {version}: nothing here comes from a GPU")?;
+        }
+        writeln!(out, "driver   CUDA {}", self.library.version())
+    }
+}
