@@ -15,10 +15,10 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// f32 arithmetic whose result is rounded to bf16 once: half a unit in the last place is 2^-9 of an element, and its
-    /// average over elements about 0.6 of that, relative to their norm. The room above is for f32 sums and approximate
-    /// `exp2` and `rsqrt`.
-    pub const ROUNDED_ONCE: Self = Self { relative_norm: 2.4e-3, element: 3e-3 };
+    /// f32 arithmetic whose result is rounded to bf16 once: off by at most 2^-8 = 3.9e-3 of an element (half a unit in the
+    /// last place of 8 significant bits), and on average over elements, relative to their norm, by 0.4 of that, or a little
+    /// more where few elements make the norm. The room above is for f32 sums and approximate `exp2` and `rsqrt`.
+    pub const ROUNDED_ONCE: Self = Self { relative_norm: 2.8e-3, element: 4.2e-3 };
 
     /// Probabilities are rounded to bf16 before they weight the values: one more rounding, averaged over the context.
     pub const ROUNDED_TWICE: Self = Self { relative_norm: 4e-3, element: 8e-3 };
@@ -183,9 +183,9 @@ mod tests {
     fn rounding_alone_is_close() {
         let want: Vec<f64> = (1..1_000).map(|i| (f64::from(i) * 0.7).sin()).collect();
         let margin = close("out", &rounded(&want), &want, 37, Tolerance::ROUNDED_ONCE).unwrap();
-        // About 2^-9 * 0.6 by theory.
-        assert!((0.8e-3..1.8e-3).contains(&margin.relative_norm), "{margin:?}");
-        assert!(margin.element <= 1.0 / 512.0, "{margin:?}");
+        // About 0.4 * 2^-8 by theory.
+        assert!((1.2e-3..2.0e-3).contains(&margin.relative_norm), "{margin:?}");
+        assert!(margin.element <= 1.0 / 256.0, "{margin:?}");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         got[5_050] = Bf16::from_f64(53.0);
         let error = close("out", &got, &want, 100, Tolerance::ROUNDED_ONCE).unwrap_err();
         assert!(matches!(error, Difference::Element { row: 50, column: 50, .. }), "{error}");
-        let scaled = rounded(&want.iter().map(|value| value * 1.004).collect::<Vec<_>>());
+        let scaled = rounded(&want.iter().map(|value| value * 1.005).collect::<Vec<_>>());
         let error =
             close("out", &scaled, &want, 100, Tolerance { element: 1.0, ..Tolerance::ROUNDED_ONCE }).unwrap_err();
         assert!(matches!(error, Difference::Norm { .. }), "{error}");

@@ -1,0 +1,139 @@
+//! The executor as a [`Machine`]: memory of this process, launches in a chosen order of threads and blocks.
+#![expect(unsafe_code, reason = "loads a library that is built from this repository, and calls its one function")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+use std::path::Path;
+
+use kernels::launch::{Address, Launch};
+use kernels::machine::Machine;
+
+/// `rungwise_cpu_launch` of `tests/executor/executor.cpp`.
+type CpuLaunch = unsafe extern "C" fn(
+    symbol: *const c_char,
+    grid: *const c_uint,
+    block: *const c_uint,
+    shared_bytes: c_uint,
+    arguments: *const u8,
+    argument_bytes: usize,
+    order: c_uint,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> c_int;
+
+/// A loaded executor. It runs one launch at a time.
+pub(crate) struct Library {
+    launch: CpuLaunch,
+    /// Keeps `launch` loaded.
+    _library: libloading::Library,
+}
+
+impl Library {
+    /// Loads the library at `path`.
+    pub(crate) fn open(path: &Path) -> Self {
+        // SAFETY: the library was built from this repository a moment ago; its static initialisers only fill memory of
+        // their own.
+        let library = unsafe { libloading::Library::new(path) }.expect("the executor was just built");
+        // SAFETY: `CpuLaunch` is the function's signature, and `_library` keeps it loaded as long as `launch` can be called.
+        let launch = unsafe { *library.get::<CpuLaunch>(b"rungwise_cpu_launch\0").expect("the executor exports it") };
+        Self { launch, _library: library }
+    }
+}
+
+/// What a launch on the executor came to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExecutorError {
+    /// The executor refused the launch, or stopped it; the codes are those of `rungwise_cpu_launch`.
+    #[error("the executor ended with {code}: {message}")]
+    Launch { code: c_int, message: String },
+    /// A copy beyond what was allocated.
+    #[error("{bytes} bytes at {address:#x} are not within one allocation")]
+    Range { address: u64, bytes: usize },
+}
+
+/// Alignment of device allocations (CUDA C++ Programming Guide, "Device Memory Accesses").
+const ALIGNMENT: usize = 256;
+
+/// One allocation.
+struct Region {
+    bytes: Vec<u8>,
+    /// Bytes before the first aligned one.
+    skipped: usize,
+}
+
+/// One machine: memory, and the order in which its launches run.
+pub(crate) struct Executor<'l> {
+    library: &'l Library,
+    /// 0 ascending, 1 descending, from 2 on shuffled by this seed.
+    order: u32,
+    /// By the address of its first aligned byte.
+    memory: BTreeMap<u64, Region>,
+    /// Launches so far.
+    pub(crate) launches: usize,
+}
+
+impl<'l> Executor<'l> {
+    /// A machine that runs threads and blocks in `order`.
+    pub(crate) fn new(library: &'l Library, order: u32) -> Self {
+        Self { library, order, memory: BTreeMap::new(), launches: 0 }
+    }
+
+    /// The bytes from `address` on to the end of their allocation.
+    fn bytes_from(&mut self, address: Address, bytes: usize) -> Result<&mut [u8], ExecutorError> {
+        let outside = ExecutorError::Range { address: address.0, bytes };
+        let Some((start, region)) = self.memory.range_mut(..=address.0).next_back() else { return Err(outside) };
+        let first = region.skipped + (address.0 - start) as usize;
+        region.bytes.get_mut(first..).and_then(|rest| rest.get_mut(..bytes)).ok_or(outside)
+    }
+}
+
+impl Machine for Executor<'_> {
+    type Error = ExecutorError;
+
+    fn allocate(&mut self, bytes: u64) -> Result<Address, ExecutorError> {
+        // Undefined content is something else than zeros: tests that want to see it read must be able to.
+        let mut bytes = vec![0xcd; bytes as usize + ALIGNMENT];
+        let first = bytes.as_mut_ptr().expose_provenance();
+        let aligned = first.next_multiple_of(ALIGNMENT);
+        let address = aligned as u64;
+        self.memory.insert(address, Region { bytes, skipped: aligned - first });
+        Ok(Address(address))
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), ExecutorError> {
+        self.bytes_from(to, bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), ExecutorError> {
+        bytes.copy_from_slice(self.bytes_from(from, bytes.len())?);
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: &Launch) -> Result<(), ExecutorError> {
+        let symbol = CString::new(launch.kernel.symbol()).expect("symbols have no zero byte");
+        let arguments = launch.arguments.bytes();
+        let mut message = [0; 1024];
+        self.launches += 1;
+        // SAFETY: all pointers live through the call and have the lengths given with them. Kernels read and write the
+        // addresses among their arguments, which come from `allocate` of this machine and have guard zones around them.
+        let code = unsafe {
+            (self.library.launch)(
+                symbol.as_ptr(),
+                launch.grid.as_ptr(),
+                launch.block.as_ptr(),
+                launch.shared_bytes,
+                arguments.as_ptr(),
+                arguments.len(),
+                self.order,
+                message.as_mut_ptr().cast(),
+                message.len(),
+            )
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let message = CStr::from_bytes_until_nul(&message).unwrap_or(c"a message without an end");
+        Err(ExecutorError::Launch { code, message: message.to_string_lossy().into_owned() })
+    }
+}
