@@ -11,6 +11,8 @@ pub mod device_name;
 pub mod exit;
 pub mod host;
 pub mod list;
+#[cfg(feature = "gpu")]
+pub mod model;
 pub mod pci;
 pub mod pool;
 pub mod profile;

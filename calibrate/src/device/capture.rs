@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use cudarc::driver::sys::{CUgraph, CUstream};
 use kernels::launch::Launch;
 
-use super::context::Resource;
+use super::context::{Context, Resource};
 use super::error::DeviceError;
 use super::graph::{Baked, Graph};
 use super::launch::launch;
@@ -18,18 +19,15 @@ const GLOBAL: u32 = 0;
 /// ([`Arena::allocate`]), and whatever is dropped is released after the end.
 #[derive(Debug)]
 pub struct Capture<'session> {
+    guard: Guard,
     session: &'session mut Session,
     memory: Rc<[Rc<Arena>]>,
-    has_ended: bool,
 }
 
 impl<'session> Capture<'session> {
     pub(super) fn begin(session: &'session mut Session, memory: Rc<[Rc<Arena>]>) -> Result<Self, DeviceError> {
-        let context = session.context();
-        // SAFETY: the stream lives as long as the session, which this guard holds.
-        unsafe { context.functions().begin_capture(session.stream().raw, GLOBAL) }?;
-        context.capture_begins();
-        Ok(Self { session, memory, has_ended: false })
+        let guard = Guard::begin(session.context(), session.stream().raw)?;
+        Ok(Self { guard, session, memory })
     }
 
     /// Records a launch.
@@ -40,30 +38,50 @@ impl<'session> Capture<'session> {
         launch(self.session.modules(), self.session.stream(), given)
     }
 
-    /// Ends the capture.
+    /// Ends the capture, and gives the session back with the graph.
     ///
     /// # Errors
     /// The capture was spoilt, or holds more than kernels.
-    pub fn end(mut self) -> Result<Graph, DeviceError> {
-        let raw = self.stop()?.ok_or(DeviceError::NoGraph)?;
-        let baked = Baked { modules: Rc::clone(self.session.modules()), memory: Rc::clone(&self.memory) };
-        Graph::of_kernels(self.session.context(), raw, baked)
+    pub fn end(self) -> (&'session mut Session, Result<Graph, DeviceError>) {
+        let Self { mut guard, session, memory } = self;
+        let graph = guard.end().and_then(|raw| {
+            let baked = Baked { modules: Rc::clone(session.modules()), memory };
+            Graph::of_kernels(session.context(), raw.ok_or(DeviceError::NoGraph)?, baked)
+        });
+        (session, graph)
+    }
+}
+
+/// Ends the capture in the driver, whatever happens: a stream that still captures fails every later call, far from the cause
+/// (GPU specification section 1).
+#[derive(Debug)]
+struct Guard {
+    context: Rc<Context>,
+    stream: CUstream,
+    has_ended: bool,
+}
+
+impl Guard {
+    fn begin(context: &Rc<Context>, stream: CUstream) -> Result<Self, DeviceError> {
+        // SAFETY: the stream lives as long as the session, which outlives this guard.
+        unsafe { context.functions().begin_capture(stream, GLOBAL) }?;
+        context.capture_begins();
+        Ok(Self { context: Rc::clone(context), stream, has_ended: false })
     }
 
-    /// Ends the capture in the driver; a spoilt one gives no graph.
-    fn stop(&mut self) -> Result<Option<cudarc::driver::sys::CUgraph>, DeviceError> {
+    /// A capture that was spoilt gives no graph.
+    fn end(&mut self) -> Result<Option<CUgraph>, DeviceError> {
         self.has_ended = true;
         let mut raw = std::ptr::null_mut();
-        let context = self.session.context();
         // SAFETY: the stream captures since `begin`, and the pointer is to a local.
-        let ended = unsafe { context.functions().end_capture(self.session.stream().raw, &raw mut raw) };
-        context.capture_ended();
+        let ended = unsafe { self.context.functions().end_capture(self.stream, &raw mut raw) };
+        self.context.capture_ended();
         let graph = (!raw.is_null()).then_some(raw);
-        match (ended, graph) {
-            (Ok(()), graph) => Ok(graph),
-            (Err(status), graph) => {
+        match ended {
+            Ok(()) => Ok(graph),
+            Err(status) => {
                 if let Some(graph) = graph {
-                    context.release(Resource::Graph(graph));
+                    self.context.release(Resource::Graph(graph));
                 }
                 Err(status.into())
             }
@@ -71,12 +89,12 @@ impl<'session> Capture<'session> {
     }
 }
 
-impl Drop for Capture<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
         if !self.has_ended
-            && let Ok(Some(graph)) = self.stop()
+            && let Ok(Some(graph)) = self.end()
         {
-            self.session.context().release(Resource::Graph(graph));
+            self.context.release(Resource::Graph(graph));
         }
     }
 }

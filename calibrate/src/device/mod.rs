@@ -37,6 +37,6 @@ pub use library::{Library, Version};
 pub use memory::{Arena, MappedWord};
 pub use module::{Image, Usage};
 pub use nvml::{Nvml, SYMBOLS as NVML_SYMBOLS};
-pub use session::Session;
+pub use session::{Scratch, Session};
 pub use status::Status;
 pub use symbols::{Symbol, symbols};

@@ -26,7 +26,6 @@ use super::stream::Stream;
 #[derive(Debug)]
 pub struct Session {
     // In the order of release.
-    arena: Rc<Arena>,
     modules: Rc<Modules>,
     stream: Stream,
     context: Rc<Context>,
@@ -41,7 +40,7 @@ impl Session {
         let context = Context::open(card)?;
         let stream = Stream::new(&context)?;
         let modules = Modules::load(&context, image)?;
-        Ok(Self { arena: Arena::new(&context), modules, stream, context })
+        Ok(Self { modules, stream, context })
     }
 
     /// The device.
@@ -89,6 +88,36 @@ impl Session {
     /// Something launched failed.
     pub fn synchronize(&mut self) -> Result<(), DeviceError> {
         self.stream.synchronize()
+    }
+
+    /// A machine whose memory is given back with it.
+    pub fn scratch(&mut self) -> Scratch<'_> {
+        let arena = self.arena();
+        Scratch { session: self, arena }
+    }
+
+    /// Launches a kernel after everything launched so far.
+    ///
+    /// # Errors
+    /// The driver refuses it.
+    pub fn launch(&mut self, given: &Launch) -> Result<(), DeviceError> {
+        launch(&self.modules, &self.stream, given)
+    }
+
+    /// Copies to the device, after everything launched so far, and waits.
+    ///
+    /// # Errors
+    /// A failure of the copy or of anything launched before it.
+    pub fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.stream.write(to, bytes)
+    }
+
+    /// Copies from the device, after everything launched so far, and waits.
+    ///
+    /// # Errors
+    /// A failure of the copy or of anything launched before it.
+    pub fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.stream.read(from, bytes)
     }
 
     /// Fills memory with one byte, after everything launched so far.
@@ -191,7 +220,14 @@ impl Session {
     }
 }
 
-impl Machine for Session {
+/// A session and memory that is given back with this value: a machine for what is tried and forgotten.
+#[derive(Debug)]
+pub struct Scratch<'session> {
+    session: &'session mut Session,
+    arena: Rc<Arena>,
+}
+
+impl Machine for Scratch<'_> {
     type Error = DeviceError;
 
     fn allocate(&mut self, bytes: u64) -> Result<Address, DeviceError> {
@@ -199,14 +235,14 @@ impl Machine for Session {
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.stream.write(to, bytes)
+        self.session.write(to, bytes)
     }
 
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.stream.read(from, bytes)
+        self.session.read(from, bytes)
     }
 
     fn launch(&mut self, given: &Launch) -> Result<(), DeviceError> {
-        launch(&self.modules, &self.stream, given)
+        self.session.launch(given)
     }
 }

@@ -6,7 +6,7 @@ use super::decoder::{
 };
 use super::measure::{self, CopyCase};
 use super::product::ProductCase;
-use super::{Bench, CheckError, Margin};
+use super::{Bench, CheckError, Margin, Tolerance};
 use crate::launch::{Kernel, Tile};
 use crate::machine::Machine;
 use crate::random::Random;
@@ -55,6 +55,25 @@ enum Subject {
 }
 
 impl Case {
+    /// What its results are held to; `None`: they must be equal, or keep to rules of their own.
+    pub fn tolerance(&self) -> Option<Tolerance> {
+        match self.subject {
+            Subject::DecodeAttention(_) | Subject::PrefillAttention(_) => Some(Tolerance::ROUNDED_TWICE),
+            Subject::RmsNorm(_)
+            | Subject::HeadNorm(_)
+            | Subject::Rotary(_)
+            | Subject::SiluMul(_)
+            | Subject::Product(_) => Some(Tolerance::ROUNDED_ONCE),
+            Subject::Embed(_)
+            | Subject::KvWrite(_)
+            | Subject::Argmax(_)
+            | Subject::Null
+            | Subject::Gate
+            | Subject::Clocks
+            | Subject::Copy(_) => None,
+        }
+    }
+
     /// Runs the case.
     ///
     /// # Errors

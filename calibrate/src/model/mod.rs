@@ -1,0 +1,277 @@
+//! A model on a device: weights, static buffers, KV cache and pools, run eagerly or through captured graphs as an engine
+//! does it.
+//!
+//! Capture order and pools follow vLLM and PyTorch (GPU specification section 4): a rung is run once eagerly, then captured;
+//! all graphs allocate from one private pool, everything eager from another; the head runs eagerly behind either mode.
+
+mod batch;
+mod captured;
+mod eager;
+mod products;
+mod record;
+mod weights;
+
+use std::rc::Rc;
+
+use kernels::geometry::ModelGeometry;
+use kernels::launch::{Address, DecodeSplits, ShapeError};
+use kernels::step::{AttentionShape, Constants, ModelWeights, Output, StaticBuffers, Step, StepOutputs, StepShape};
+use kernels::units::{Requests, Rows};
+
+pub use batch::{Batch, BatchError, Request};
+pub use captured::{Captured, Mode, Part};
+pub use weights::{Filling, WeightName};
+
+use crate::device::{Arena, Attribute, DeviceError, Session};
+use crate::pool::{NotAllocated, Pool};
+use eager::EagerRunner;
+use products::Products;
+use record::Recorder;
+
+/// Why a step could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A kernel does not take the shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// An activation was freed that is not allocated: a mistake in the step.
+    #[error(transparent)]
+    Pool(#[from] NotAllocated),
+    /// The requests do not fit the shape.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+/// The largest step, and the size of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Rows of a step, padded ones included.
+    pub rows: Rows,
+    /// Requests of a step, padded ones included; at least as many as rows if decode steps are to be run.
+    pub requests: Requests,
+    /// Tokens of a cache block.
+    pub block_size: u32,
+    /// Width of the block table: what one request can have.
+    pub blocks_per_request: u32,
+    /// Blocks of each layer's cache.
+    pub cache_blocks: u32,
+}
+
+/// A model on a device. Its memory is given back when it goes, and when the graphs that hold it have gone.
+#[derive(Debug)]
+pub struct Model {
+    geometry: ModelGeometry,
+    constants: Constants,
+    limits: Limits,
+    weights: ModelWeights,
+    buffers: StaticBuffers,
+    products: Products,
+    multiprocessors: u32,
+    memory: Rc<Arena>,
+    pools: Pools,
+}
+
+/// Where activations lie.
+#[derive(Debug)]
+struct Pools {
+    /// The private pool that all graphs share; never given back while a graph lives.
+    graphs: Pool<Rc<Arena>>,
+    /// Everything eager. Nothing in it lives from one step to the next, and the stream runs its users one after the other.
+    eager: Pool<Rc<Arena>>,
+}
+
+impl Model {
+    /// Allocates a model and fills its weights: random values that their names decide (see [`WeightName::content`]).
+    ///
+    /// # Errors
+    /// There is not that much memory, or the device fails.
+    pub fn load(
+        session: &mut Session,
+        geometry: ModelGeometry,
+        constants: Constants,
+        limits: Limits,
+    ) -> Result<Self, StepError> {
+        let memory = session.arena();
+        let multiprocessors = session.card().attribute(Attribute::Multiprocessors)?.unsigned_abs();
+        let weights = weights::load(session, &memory, &geometry)?;
+        let buffers = allocate_buffers(&memory, &geometry, limits)?;
+        let products = Products::new(session, &memory, &geometry, limits.rows, multiprocessors)?;
+        let pools = Pools { graphs: Pool::new(session.arena()), eager: Pool::new(session.arena()) };
+        let mut model =
+            Self { geometry, constants, limits, weights, buffers, products, multiprocessors, memory, pools };
+        model.clear_cache(session)?;
+        Ok(model)
+    }
+
+    /// The shape of a step of `rows` decodes.
+    pub fn decode_shape(&self, rows: Rows) -> StepShape {
+        let requests = Requests(rows.0);
+        let (heads, table) = (self.geometry.kv_heads, self.limits.blocks_per_request);
+        let splits = DecodeSplits::choose(requests, heads, table, self.multiprocessors);
+        self.shape(rows, AttentionShape::Decode { splits }, rows)
+    }
+
+    /// The shape of a step of chunks of any length, at most `requests` of them; each request's last row is sampled.
+    pub fn mixed_shape(&self, rows: Rows, requests: Requests) -> StepShape {
+        self.shape(rows, AttentionShape::Mixed { requests, longest_chunk: rows }, Rows(requests.0))
+    }
+
+    fn shape(&self, rows: Rows, attention: AttentionShape, sampled: Rows) -> StepShape {
+        let Limits { block_size, blocks_per_request, .. } = self.limits;
+        StepShape { rows, attention, sampled, block_size, blocks_per_request }
+    }
+
+    /// Writes what the next steps of this shape compute on; rows and requests that `batch` leaves are padded.
+    ///
+    /// # Errors
+    /// The batch does not fit the shape, or the device fails.
+    pub fn set_inputs(&mut self, session: &mut Session, batch: &Batch, shape: &StepShape) -> Result<(), StepError> {
+        self.admit(shape)?;
+        batch.within(self.limits.cache_blocks, self.geometry.vocabulary)?;
+        let inputs = batch.inputs(shape)?;
+        let StaticBuffers { ids, positions, slots, block_table, context_lens, query_starts, sampled_rows, .. } =
+            self.buffers;
+        for (address, values) in [
+            (ids, &inputs.ids),
+            (positions, &inputs.positions),
+            (slots, &inputs.slots),
+            (block_table, &inputs.block_table),
+            (context_lens, &inputs.context_lens),
+            (query_starts, &inputs.query_starts),
+            (sampled_rows, &inputs.sampled_rows),
+        ] {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            session.write(address, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Fills every layer's cache with zeros.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn clear_cache(&mut self, session: &mut Session) -> Result<(), StepError> {
+        for &cache in &self.buffers.caches {
+            session.fill(cache, 0, cache_bytes(&self.geometry, self.limits))?;
+        }
+        Ok(session.synchronize()?)
+    }
+
+    /// Runs a step eagerly on the inputs that were set.
+    ///
+    /// # Errors
+    /// A shape beyond the limits or one that a kernel does not take, no memory, or a failure of the device.
+    pub fn run(&mut self, session: &mut Session, shape: &StepShape) -> Result<StepOutputs, StepError> {
+        self.admit(shape)?;
+        let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
+        let mut runner = EagerRunner { session, pool: &mut self.pools.eager, products: &self.products };
+        step.run(&mut runner, Output::HeldUntilHead)
+    }
+
+    /// Captures a step: a warm-up run first, then one graph (FULL) or one for each piece (PIECEWISE). Largest shapes should
+    /// come first: smaller ones then lie over their memory. The inputs are padding afterwards.
+    ///
+    /// # Errors
+    /// As for [`Model::run`]; a capture that is spoilt; a graph that cannot be made executable.
+    pub fn capture(&mut self, session: &mut Session, shape: &StepShape, mode: Mode) -> Result<Captured, StepError> {
+        self.set_inputs(session, &Batch::default(), shape)?;
+        self.run(session, shape)?;
+        session.synchronize()?;
+        let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
+        let mut recorder = Recorder::new(session, mode, &mut self.pools, &self.products, &self.memory);
+        let outputs = step.run(&mut recorder, Output::HeldWeakly)?;
+        let (session, parts) = recorder.finish()?;
+        session.synchronize()?;
+        Ok(Captured { mode, parts, outputs })
+    }
+
+    /// Bytes that the graphs' private pool has taken.
+    pub fn pool_reserved_bytes(&self) -> u64 {
+        self.pools.graphs.reserved_bytes()
+    }
+
+    /// Its shape.
+    pub fn geometry(&self) -> &ModelGeometry {
+        &self.geometry
+    }
+
+    /// What its configuration says beside the shape.
+    pub fn constants(&self) -> Constants {
+        self.constants
+    }
+
+    /// The largest step, and the size of the cache.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Tokens that the last step of `count` sampled rows chose.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn tokens(&self, session: &mut Session, count: Rows) -> Result<Vec<i32>, StepError> {
+        let mut bytes = vec![0; count.0 as usize * 4];
+        session.read(self.buffers.tokens, &mut bytes)?;
+        Ok(bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
+    }
+
+    /// The content of one layer's cache.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn cache(&self, session: &mut Session, layer: usize) -> Result<Vec<u8>, StepError> {
+        let mut bytes = vec![0; cache_bytes(&self.geometry, self.limits) as usize];
+        session.read(self.buffers.caches[layer], &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Refuses a shape that the buffers do not hold.
+    fn admit(&self, shape: &StepShape) -> Result<(), StepError> {
+        let requests = match shape.attention {
+            AttentionShape::Decode { .. } => shape.rows.0,
+            AttentionShape::Mixed { requests, .. } => requests.0,
+        };
+        for (key, value, most) in [
+            ("rows", shape.rows.0, self.limits.rows.0),
+            ("requests", requests, self.limits.requests.0),
+            ("sampled", shape.sampled.0, self.limits.rows.0),
+            ("block_size", shape.block_size, self.limits.block_size),
+            ("blocks_per_request", shape.blocks_per_request, self.limits.blocks_per_request),
+        ] {
+            if value > most {
+                let expected = format!("at most {most}, for which the model was loaded");
+                let error = ShapeError { kernel: "decoder step", key, value: value.to_string(), expected };
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of one layer's cache.
+fn cache_bytes(geometry: &ModelGeometry, limits: Limits) -> u64 {
+    let tokens = u64::from(limits.cache_blocks) * u64::from(limits.block_size);
+    tokens * 2 * geometry.kv_width() * 2
+}
+
+/// Static buffers for the largest step.
+fn allocate_buffers(memory: &Arena, geometry: &ModelGeometry, limits: Limits) -> Result<StaticBuffers, DeviceError> {
+    let words = |count: u64| memory.allocate(count * 4);
+    let (rows, requests) = (u64::from(limits.rows.0), u64::from(limits.requests.0));
+    let caches: Result<Vec<Address>, DeviceError> =
+        (0..geometry.layers).map(|_| memory.allocate(cache_bytes(geometry, limits))).collect();
+    Ok(StaticBuffers {
+        ids: words(rows)?,
+        positions: words(rows)?,
+        slots: words(rows)?,
+        block_table: words(requests * u64::from(limits.blocks_per_request))?,
+        context_lens: words(requests)?,
+        query_starts: words(requests + 1)?,
+        sampled_rows: words(rows)?,
+        tokens: words(rows)?,
+        caches: caches?,
+    })
+}

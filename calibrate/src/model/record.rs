@@ -1,0 +1,133 @@
+//! A step recorded into graphs.
+
+use std::rc::Rc;
+
+use kernels::launch::{Address, Launch};
+use kernels::step::{Activations, StepPart, StepRunner};
+
+use super::captured::{Mode, Part};
+use super::products::Products;
+use super::{Pools, StepError};
+use crate::device::{Arena, Capture, DeviceError, Session};
+
+/// Captures what its mode captures, and runs the rest, so that the pools live through the step as in an engine.
+pub(super) struct Recorder<'a> {
+    /// `None` only behind an error.
+    phase: Option<Phase<'a>>,
+    mode: Mode,
+    pools: &'a mut Pools,
+    products: &'a Products,
+    /// What the graphs hold: the model's memory, and the private pool's.
+    memory: [Rc<Arena>; 2],
+    parts: Vec<Part>,
+    /// Launches since the last graph.
+    eager: Vec<Launch>,
+}
+
+/// Whether the stream captures.
+enum Phase<'a> {
+    Eager(&'a mut Session),
+    Capturing(Capture<'a>),
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        session: &'a mut Session,
+        mode: Mode,
+        pools: &'a mut Pools,
+        products: &'a Products,
+        memory: &Rc<Arena>,
+    ) -> Self {
+        let memory = [Rc::clone(memory), Rc::clone(pools.graphs.source())];
+        let phase = Some(Phase::Eager(session));
+        Self { phase, mode, pools, products, memory, parts: Vec::new(), eager: Vec::new() }
+    }
+
+    /// The parts, in order.
+    pub(super) fn finish(mut self) -> Result<(&'a mut Session, Vec<Part>), StepError> {
+        let session = self.stop_capturing()?;
+        self.keep_eager_launches();
+        Ok((session, self.parts))
+    }
+
+    fn keep_eager_launches(&mut self) {
+        if !self.eager.is_empty() {
+            self.parts.push(Part::Eager(std::mem::take(&mut self.eager)));
+        }
+    }
+
+    /// Ends a capture that goes on, and makes its graph ready to run.
+    fn stop_capturing(&mut self) -> Result<&'a mut Session, StepError> {
+        match self.phase.take().ok_or(DeviceError::NoGraph)? {
+            Phase::Eager(session) => Ok(session),
+            Phase::Capturing(capture) => {
+                let (session, graph) = capture.end();
+                let graph = graph?;
+                let executable = session.instantiate(&graph)?;
+                session.upload(&executable)?;
+                self.parts.push(Part::Graph(executable, graph.nodes()));
+                Ok(session)
+            }
+        }
+    }
+
+    fn enter(&mut self, is_captured: bool) -> Result<(), StepError> {
+        let phase = match (self.phase.take().ok_or(DeviceError::NoGraph)?, is_captured) {
+            (Phase::Eager(session), true) => {
+                self.keep_eager_launches();
+                Phase::Capturing(session.capture(self.memory.clone())?)
+            }
+            (capturing @ Phase::Capturing(_), false) => {
+                self.phase = Some(capturing);
+                Phase::Eager(self.stop_capturing()?)
+            }
+            (unchanged, _) => unchanged,
+        };
+        self.phase = Some(phase);
+        Ok(())
+    }
+
+    fn launch(&mut self, launch: Launch) -> Result<(), StepError> {
+        match self.phase.as_mut().ok_or(DeviceError::NoGraph)? {
+            Phase::Capturing(capture) => capture.launch(&launch)?,
+            Phase::Eager(session) => {
+                session.launch(&launch)?;
+                self.eager.push(launch);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Activations for Recorder<'_> {
+    type Error = StepError;
+
+    fn allocate(&mut self, bytes: u64) -> Result<Address, StepError> {
+        let pool = match self.phase {
+            Some(Phase::Capturing(_)) => &mut self.pools.graphs,
+            _ => &mut self.pools.eager,
+        };
+        Ok(pool.allocate(bytes)?)
+    }
+
+    fn free(&mut self, activation: Address) -> Result<(), StepError> {
+        // What a graph allocated may be freed outside it: attention's operands under PIECEWISE.
+        match self.pools.graphs.free(activation) {
+            Ok(()) => Ok(()),
+            Err(_) => Ok(self.pools.eager.free(activation)?),
+        }
+    }
+}
+
+impl StepRunner for Recorder<'_> {
+    fn perform(&mut self, part: StepPart) -> Result<(), StepError> {
+        match part {
+            StepPart::Enter(place) => self.enter(self.mode.captures(place)),
+            StepPart::Launch(launch) => self.launch(launch),
+            StepPart::Product(product) => {
+                let launch = self.products.launch(&product)?;
+                self.launch(launch)
+            }
+        }
+    }
+}
