@@ -52,31 +52,32 @@ struct Attention {
     // number, so that eight tokens' loads meet eight different banks.
     static GP_DEVICE unsigned chunk_offset(int token, int chunk) { return token * LINE_BYTES + (chunk ^ (token % 8)) * CHUNK_BYTES; }
 
-    // Begins the copies of this warp's tokens of a tile, zeros from token `end` on, and closes the group.
-    static GP_DEVICE void copy_tokens(const Context &context, unsigned stage, int tile_token, int end) {
-        const int lane = threadIdx.x % GP_LANES;
-        const int warp_token = threadIdx.x / GP_LANES * WARP_TOKENS;
-        // Each of the first 16 lanes looks one token up. Rows of the cache are one token's keys or values.
-        const int token = tile_token + warp_token + lane % WARP_TOKENS;
-        int cache_row = -1;
-        if (token < end) {
-            cache_row = context.blocks[token / context.block_size] * 2 * context.block_size + token % context.block_size;
-        }
+    // The row of the cache (one token's keys or values) of token lane % 16 of this warp's tokens of a tile, or -1 from token
+    // `end` on.
+    static GP_DEVICE int look_up(const Context &context, int tile_token, int end) {
+        const int token = tile_token + threadIdx.x / GP_LANES * WARP_TOKENS + threadIdx.x % WARP_TOKENS;
+        if (token >= end) return -1;
+        return context.blocks[token / context.block_size] * 2 * context.block_size + token % context.block_size;
+    }
+
+    // Begins the copies of this warp's tokens, as looked up, zeros where there is none, and closes the group.
+    static GP_DEVICE void copy_tokens(const Context &context, unsigned stage, int looked_up) {
+        const int lane = threadIdx.x % GP_LANES, warp_token = threadIdx.x / GP_LANES * WARP_TOKENS;
         constexpr int TOKENS_AT_ONCE = GP_LANES / CHUNKS;
 #pragma unroll
         for (int i = 0; i < WARP_TOKENS / TOKENS_AT_ONCE; i++) {
             const int within = i * TOKENS_AT_ONCE + lane / CHUNKS, chunk = lane % CHUNKS;
-            const int row = gp_shuffle(cache_row, within);
+            const int row = gp_shuffle(looked_up, within);
             const bool present = row >= 0;
-            const bf16 *keys = context.cache + chunk * CHUNK_ELEMENTS;
-            unsigned long long values_after = 0;
+            const bf16 *keys = context.cache, *values = context.cache;
             if (present) {
-                keys += (static_cast<unsigned long long>(row) * context.kv_heads + context.kv_head) * HEAD_SIZE;
-                values_after = static_cast<unsigned long long>(context.block_size) * context.kv_heads * HEAD_SIZE;
+                const unsigned long long width = context.kv_heads * HEAD_SIZE;
+                keys += row * width + context.kv_head * HEAD_SIZE + chunk * CHUNK_ELEMENTS;
+                values = keys + context.block_size * width;
             }
             const unsigned to = stage * STAGE_BYTES + chunk_offset(warp_token + within, chunk);
             gp_copy_async(to, keys, present);
-            gp_copy_async(to + VALUES_OFFSET, keys + values_after, present);
+            gp_copy_async(to + VALUES_OFFSET, values, present);
         }
         gp_copy_commit();
     }
@@ -127,12 +128,22 @@ struct Attention {
 #pragma unroll
         for (int i = 0; i < TOKENS / 8; i++) {
 #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const int token = i * 8 + lane % 4 * 2 + k % 2;
-                const bool visible = token < (k < 2 ? seen_low : seen_high);
-                scores[i][k] = visible ? scores[i][k] * scale_log2 : GP_MINUS_INFINITY;
-                maximum[k / 2] = fmaxf(maximum[k / 2], scores[i][k]);
+            for (int k = 0; k < 4; k++) scores[i][k] *= scale_log2;
+        }
+        if (seen_low < TOKENS || seen_high < TOKENS) {
+#pragma unroll
+            for (int i = 0; i < TOKENS / 8; i++) {
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const int token = i * 8 + lane % 4 * 2 + k % 2;
+                    if (token >= (k < 2 ? seen_low : seen_high)) scores[i][k] = GP_MINUS_INFINITY;
+                }
             }
+        }
+#pragma unroll
+        for (int i = 0; i < TOKENS / 8; i++) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) maximum[k / 2] = fmaxf(maximum[k / 2], scores[i][k]);
         }
         float base[2];
 #pragma unroll
@@ -196,12 +207,16 @@ struct Attention {
         begin(rows, low < group ? queries + low * HEAD_SIZE : nullptr, high < group ? queries + high * HEAD_SIZE : nullptr);
 
         // The warps share nothing until the end: each takes in the tokens that it copied itself.
-        copy_tokens(context, 0, first, end);
+        copy_tokens(context, 0, look_up(context, first, end));
+        int looked_up = look_up(context, first + TILE_TOKENS, end);
         unsigned stage = 0;
         for (int tile_token = first; tile_token < end; tile_token += TILE_TOKENS) {
+            // The other stage's tokens have been taken in by all lanes.
             __syncwarp();
-            copy_tokens(context, (stage + 1) % STAGES, tile_token + TILE_TOKENS, end);
+            copy_tokens(context, (stage + 1) % STAGES, looked_up);
+            looked_up = look_up(context, tile_token + 2 * TILE_TOKENS, end);
             gp_copy_wait<1>();
+            // This stage's copies are there, those of the other lanes too.
             __syncwarp();
             const int seen = end - tile_token - warp * WARP_TOKENS;
             if (seen > 0) take<WARP_TOKENS>(rows, stage, warp * WARP_TOKENS, seen, seen, scale_log2);
@@ -255,10 +270,9 @@ struct Attention {
         }
     }
 
-    static GP_DEVICE void prefill(bf16 *out, const bf16 *qkv, const Context &context, int first_row, int chunk, int context_len,
-                           int query_heads, int head, float scale_log2) {
+    static GP_DEVICE void prefill(bf16 *out, const bf16 *qkv, const Context &context, int tile_row, int first_row, int chunk,
+                           int context_len, int query_heads, int head, float scale_log2) {
         const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
-        const int tile_row = blockIdx.x * TILE_TOKENS;
         const int width = (query_heads + 2 * context.kv_heads) * HEAD_SIZE;
         const int low = tile_row + warp * WARP_ROWS + lane / 4, high = low + 8;
         const bf16 *queries = qkv + static_cast<unsigned long long>(first_row) * width + head * HEAD_SIZE;
@@ -269,13 +283,15 @@ struct Attention {
         // Row r of the chunk sees the tokens up to and including its own.
         const int before = context_len - chunk;
         const int end = before + min(tile_row + TILE_TOKENS, chunk);
-        copy_tokens(context, 0, 0, end);
+        copy_tokens(context, 0, look_up(context, 0, end));
+        int looked_up = look_up(context, TILE_TOKENS, end);
         unsigned stage = 0;
         for (int tile_token = 0; tile_token < end; tile_token += TILE_TOKENS) {
             gp_copy_wait<0>();
-            // After this, the tile is there for every warp, and nobody reads the other stage any more.
+            // From here on the tile is there for every warp, and nobody reads the other stage any more.
             __syncthreads();
-            if (tile_token + TILE_TOKENS < end) copy_tokens(context, (stage + 1) % STAGES, tile_token + TILE_TOKENS, end);
+            if (tile_token + TILE_TOKENS < end) copy_tokens(context, (stage + 1) % STAGES, looked_up);
+            looked_up = look_up(context, tile_token + 2 * TILE_TOKENS, end);
             take<TILE_TOKENS>(rows, stage, 0, before + low + 1 - tile_token, before + high + 1 - tile_token, scale_log2);
             stage = (stage + 1) % STAGES;
         }
@@ -306,8 +322,8 @@ GP_KERNEL __launch_bounds__(THREADS)
     // Ranges of whole blocks, as even as they can be.
     const int context_len = context_lens[request];
     const int blocks = (context_len + block_size - 1) / block_size;
-    const int first = static_cast<int>(static_cast<long long>(blocks) * split / splits) * block_size;
-    const int end = min(static_cast<int>(static_cast<long long>(blocks) * (split + 1) / splits) * block_size, context_len);
+    const int first = gp_part_begin(blocks, split, splits) * block_size;
+    const int end = min(gp_part_begin(blocks, split + 1, splits) * block_size, context_len);
     if (head_size == 128) {
         Attention<128>::decode(out, partial, qkv, context, request, query_heads, first, end, split, splits, scale * LOG2_E);
     } else {
@@ -338,13 +354,14 @@ GP_KERNEL __launch_bounds__(THREADS)
                            int blocks_per_request, float scale) {
     const int head = blockIdx.y, request = blockIdx.z;
     const int first_row = query_starts[request], chunk = query_starts[request + 1] - first_row;
-    // The grid is as long as the longest chunk.
-    if (static_cast<int>(blockIdx.x) * TILE_TOKENS >= chunk) return;
+    // The grid is as long as the longest chunk; the tiles that see most begin first.
+    const int tile_row = static_cast<int>(gridDim.x - 1 - blockIdx.x) * TILE_TOKENS;
+    if (tile_row >= chunk) return;
     const Context context = {cache, block_table + static_cast<unsigned long long>(request) * blocks_per_request, kv_heads,
                              head / (query_heads / kv_heads), block_size};
     if (head_size == 128) {
-        Attention<128>::prefill(out, qkv, context, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
+        Attention<128>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
     } else {
-        Attention<64>::prefill(out, qkv, context, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
+        Attention<64>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
     }
 }

@@ -184,28 +184,45 @@ GP_KERNEL __launch_bounds__(128)
 GP_KERNEL __launch_bounds__(256)
     silu_mul_bf16(bf16 *__restrict__ out, const bf16 *__restrict__ gate_up, int rows, int intermediate) {
     constexpr float LOG2_E = 1.4426950408889634f;
-    const unsigned per_row = intermediate / VECTOR;
-    const unsigned long long vectors = static_cast<unsigned long long>(rows) * per_row;
-    const unsigned long long stride = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
-    for (unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < vectors; i += stride) {
-        const bf16 *from = gate_up + (i / per_row * 2 * per_row + i % per_row) * VECTOR;
+    const unsigned per_row = intermediate / VECTOR, first = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned stride = gridDim.x * blockDim.x, stride_rows = stride / per_row, stride_columns = stride % per_row;
+    // Row and column step on by themselves: a division for each vector would cost more than the vector.
+    unsigned row = first / per_row, column = first % per_row;
+    while (row < static_cast<unsigned>(rows)) {
+        const bf16 *from = row_start(gate_up, row, 2 * intermediate) + column * VECTOR;
         float gate[8], up[8];
         gp_unpack(gate, gp_load<uint4>(from));
         gp_unpack(up, gp_load<uint4>(from + intermediate));
 #pragma unroll
-        for (int k = 0; k < VECTOR; k++) gate[k] = gate[k] / (1.0f + gp_exp2(-gate[k] * LOG2_E)) * up[k];
-        gp_store(out + i * VECTOR, gp_pack(gate));
+        for (int k = 0; k < VECTOR; k++) gate[k] = __fdividef(gate[k], 1.0f + gp_exp2(-gate[k] * LOG2_E)) * up[k];
+        gp_store(row_start(out, row, intermediate) + column * VECTOR, gp_pack(gate));
+        row += stride_rows;
+        column += stride_columns;
+        if (column >= per_row) {
+            column -= per_row;
+            row++;
+        }
     }
 }
 
 constexpr int ARGMAX_THREADS = 256;
 constexpr int NO_INDEX = 0x7fffffff;
+// Vectors of a row that a thread has under way at once.
+constexpr int ARGMAX_IN_FLIGHT = 8;
 
 // The larger of two candidates, the first of equals. NaN, which no comparison holds for, stands for "none yet".
 GP_DEVICE void keep_larger(float &value, int &index, float other, int other_index) {
     const bool larger = other > value || (value != value && other == other);
     const bool equal = other == value || (value != value && other != other);
     if (larger || (equal && other_index < index)) {
+        value = other;
+        index = other_index;
+    }
+}
+
+// The same where indices ascend: an equal one comes too late, and so does NaN.
+GP_DEVICE void keep_if_larger(float &value, int &index, float other, int other_index) {
+    if (other == other && !(other <= value)) {
         value = other;
         index = other_index;
     }
@@ -224,27 +241,29 @@ GP_KERNEL __launch_bounds__(ARGMAX_THREADS) argmax_bf16(int *__restrict__ out, c
     GP_SHARED(float, warp_values, ARGMAX_THREADS / GP_LANES);
     GP_SHARED(int, warp_indices, ARGMAX_THREADS / GP_LANES);
     const bf16 *row = row_start(logits, blockIdx.x, vocabulary);
-    float best = __int_as_float(0x7fffffff);
+    float best = __uint_as_float(0xffffffffu);
     int index = static_cast<int>(threadIdx.x) < vocabulary ? threadIdx.x : NO_INDEX;
     if (vocabulary % VECTOR == 0) {
-        for (int i = threadIdx.x * VECTOR; i < vocabulary; i += blockDim.x * VECTOR) {
-            float values[8];
-            gp_unpack(values, gp_load<uint4>(row + i));
+        constexpr int stride = ARGMAX_THREADS * VECTOR;
+        for (int start = threadIdx.x * VECTOR; start < vocabulary; start += ARGMAX_IN_FLIGHT * stride) {
+            uint4 vectors[ARGMAX_IN_FLIGHT];
+            // Past the end the last vector again: what is seen twice changes nothing.
 #pragma unroll
-            for (int k = 0; k < VECTOR; k++) {
-                if (values[k] == values[k] && !(values[k] <= best)) {
-                    best = values[k];
-                    index = i + k;
-                }
+            for (int k = 0; k < ARGMAX_IN_FLIGHT; k++) {
+                vectors[k] = gp_load<uint4>(row + min(start + k * stride, vocabulary - VECTOR));
+            }
+#pragma unroll
+            for (int k = 0; k < ARGMAX_IN_FLIGHT; k++) {
+                const int i = min(start + k * stride, vocabulary - VECTOR);
+                float values[8];
+                gp_unpack(values, vectors[k]);
+#pragma unroll
+                for (int element = 0; element < VECTOR; element++) keep_if_larger(best, index, values[element], i + element);
             }
         }
     } else {
         for (int i = threadIdx.x; i < vocabulary; i += blockDim.x) {
-            const float value = gp_float(row[i]);
-            if (value == value && !(value <= best)) {
-                best = value;
-                index = i;
-            }
+            keep_if_larger(best, index, gp_float(row[i]), i);
         }
     }
     keep_larger_of_warp(best, index);

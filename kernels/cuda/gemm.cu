@@ -26,50 +26,97 @@ constexpr int RASTER_ROWS = 8;
 // Where a chunk of a line lies in shared memory, from the start of the tile.
 GP_DEVICE unsigned chunk_offset(int line, int chunk) { return line * LINE_BYTES + (chunk ^ (line % CHUNKS)) * CHUNK_BYTES; }
 
-// Vectors of 2, 4 or 8 neighbouring outputs of one row.
-template <int count>
+// Sums of neighbouring outputs of one row: 2, 4 or 8.
+template <int COUNT>
 struct Outputs {
-    float values[count];
+    float values[COUNT];
 };
 
-template <int count>
-GP_DEVICE void store_bf16(bf16 *to, const Outputs<count> &sums) {
-    if constexpr (count == 2) gp_store(to, gp_pack(sums.values[0], sums.values[1]));
-    if constexpr (count == 4) {
-        gp_store(to, make_uint2(gp_pack(sums.values[0], sums.values[1]), gp_pack(sums.values[2], sums.values[3])));
-    }
-    if constexpr (count == 8) gp_store(to, gp_pack(sums.values));
-}
+// The neighbouring outputs that a thread computes of each of its rows, in matrices of `outputs` columns. They move as one
+// vector where all are there and aligned.
+template <int COUNT>
+struct Own {
+    int outputs;
+    int first;
+    // How many of them the matrix has; 0 or less: none.
+    int present;
 
-template <int count>
-GP_DEVICE void store_f32(float *to, const Outputs<count> &sums) {
-    if constexpr (count == 2) {
-        gp_store(to, make_float2(sums.values[0], sums.values[1]));
-    } else {
+    GP_DEVICE bool whole() const { return present == COUNT && outputs % COUNT == 0; }
+
+    GP_DEVICE unsigned long long at(int row) const { return static_cast<unsigned long long>(row) * outputs + first; }
+
+    GP_DEVICE Outputs<COUNT> bias(const bf16 *bias) const {
+        Outputs<COUNT> values = {};
+        if (bias != nullptr) {
 #pragma unroll
-        for (int i = 0; i < count; i += 4) {
-            gp_store(to + i, make_float4(sums.values[i], sums.values[i + 1], sums.values[i + 2], sums.values[i + 3]));
+            for (int i = 0; i < COUNT; i++) {
+                if (i < present) values.values[i] = gp_float(bias[first + i]);
+            }
+        }
+        return values;
+    }
+
+    // The result of a row, in bf16.
+    GP_DEVICE void store(bf16 *out, int row, Outputs<COUNT> sums, const Outputs<COUNT> &bias) const {
+        bf16 *to = out + at(row);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) sums.values[i] += bias.values[i];
+        if (!whole()) {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                if (i < present) to[i] = gp_bf16(sums.values[i]);
+            }
+        } else if constexpr (COUNT == 2) {
+            gp_store(to, gp_pack(sums.values[0], sums.values[1]));
+        } else if constexpr (COUNT == 4) {
+            gp_store(to, make_uint2(gp_pack(sums.values[0], sums.values[1]), gp_pack(sums.values[2], sums.values[3])));
+        } else {
+            gp_store(to, gp_pack(sums.values));
         }
     }
-}
 
-template <int count>
-GP_DEVICE void add_f32(Outputs<count> &sums, const float *from) {
-    if constexpr (count == 2) {
-        const float2 two = gp_load_written_by_others<float2>(from);
-        sums.values[0] += two.x;
-        sums.values[1] += two.y;
-    } else {
+    // One range's sums of a row, in f32.
+    GP_DEVICE void leave(float *range, int row, const Outputs<COUNT> &sums) const {
+        float *to = range + at(row);
+        if (!whole()) {
 #pragma unroll
-        for (int i = 0; i < count; i += 4) {
-            const float4 four = gp_load_written_by_others<float4>(from + i);
-            sums.values[i] += four.x;
-            sums.values[i + 1] += four.y;
-            sums.values[i + 2] += four.z;
-            sums.values[i + 3] += four.w;
+            for (int i = 0; i < COUNT; i++) {
+                if (i < present) to[i] = sums.values[i];
+            }
+        } else if constexpr (COUNT == 2) {
+            gp_store(to, make_float2(sums.values[0], sums.values[1]));
+        } else {
+#pragma unroll
+            for (int i = 0; i < COUNT; i += 4) {
+                gp_store(to + i, make_float4(sums.values[i], sums.values[i + 1], sums.values[i + 2], sums.values[i + 3]));
+            }
         }
     }
-}
+
+    // Adds what some block left of a row.
+    GP_DEVICE void add(Outputs<COUNT> &sums, const float *range, int row) const {
+        const float *from = range + at(row);
+        if (!whole()) {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                if (i < present) sums.values[i] += gp_load_written_by_others<float>(from + i);
+            }
+        } else if constexpr (COUNT == 2) {
+            const float2 two = gp_load_written_by_others<float2>(from);
+            sums.values[0] += two.x;
+            sums.values[1] += two.y;
+        } else {
+#pragma unroll
+            for (int i = 0; i < COUNT; i += 4) {
+                const float4 four = gp_load_written_by_others<float4>(from + i);
+                sums.values[i] += four.x;
+                sums.values[i + 1] += four.y;
+                sums.values[i + 2] += four.z;
+                sums.values[i + 3] += four.w;
+            }
+        }
+    }
+};
 
 // One matrix product tile. The four warps lie `WARPS_OF_OUTPUTS` along the outputs, the rest along the rows.
 template <int TILE_ROWS, int TILE_OUTPUTS, int STAGES, int WARPS_OF_OUTPUTS>
@@ -80,11 +127,18 @@ struct Tile {
     // mma tiles of a warp: 16 outputs by 8 rows each.
     static constexpr int ACROSS = WARP_OUTPUTS / 16;
     static constexpr int DOWN = WARP_ROWS / 8;
-    // Neighbouring outputs that one thread ends up with, for each of its rows.
+    // What a thread ends up with: neighbouring outputs, and rows.
     static constexpr int OWN = 2 * ACROSS;
+    static constexpr int OWN_ROWS = 2 * DOWN;
+    // Rows that are joined together, so that their loads are under way together.
+    static constexpr int JOINED_ROWS = 4;
     static constexpr unsigned WEIGHT_BYTES = TILE_OUTPUTS * LINE_BYTES;
     static constexpr unsigned STAGE_BYTES = WEIGHT_BYTES + TILE_ROWS * LINE_BYTES;
     static_assert(DOWN % 2 == 0, "the rows of a warp are loaded sixteen at a time");
+    static_assert(OWN_ROWS % JOINED_ROWS == 0, "rows are joined in whole groups");
+
+    // Where a thread's row `j` lies from its first.
+    static GP_DEVICE int row_offset(int j) { return j / 2 * 8 + j % 2; }
 
     // An mma gives thread g = lane / 4 the outputs g and g + 8 of its 16. Lines of weight are therefore permuted as they
     // are copied, such that those of all the warp's mma tiles are neighbours: line 16 i + 8 h + g of a warp holds its
@@ -147,21 +201,9 @@ struct Tile {
         }
     }
 
-    static GP_DEVICE void run(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial, unsigned *arrivals,
-                       int rows, int outputs, int inputs, int splits) {
-        GP_SHARED(unsigned, arrived_before, 1);
-        // Blocks are numbered down RASTER_ROWS row tiles first, then along the outputs.
-        const int number = blockIdx.y * gridDim.x + blockIdx.x;
-        const int group = number / (RASTER_ROWS * gridDim.x), within = number % (RASTER_ROWS * gridDim.x);
-        const int group_rows = min(static_cast<int>(gridDim.y) - group * RASTER_ROWS, RASTER_ROWS);
-        const int first_row = (group * RASTER_ROWS + within % group_rows) * TILE_ROWS;
-        const int first_output = within / group_rows * TILE_OUTPUTS;
-
-        const int tiles = (inputs + TILE_INPUTS - 1) / TILE_INPUTS;
-        const int begin = static_cast<long long>(tiles) * blockIdx.z / splits;
-        const int end = static_cast<long long>(tiles) * (blockIdx.z + 1) / splits;
-
-        float sums[ACROSS][DOWN][4];
+    // Sums over the tiles `begin` to `end` of the inner dimension.
+    static GP_DEVICE void accumulate(float (&sums)[ACROSS][DOWN][4], const bf16 *input, const bf16 *weight, int first_row,
+                                     int first_output, int begin, int end, int rows, int outputs, int inputs) {
 #pragma unroll
         for (int i = 0; i < ACROSS; i++) {
 #pragma unroll
@@ -170,7 +212,7 @@ struct Tile {
                 for (int k = 0; k < 4; k++) sums[i][j][k] = 0.0f;
             }
         }
-        // Every iteration closes one group, empty or not, so that the count to wait for is always the same.
+        // Every turn closes one group, empty or not, so that the number to wait for is always the same.
 #pragma unroll
         for (int stage = 0; stage < STAGES - 1; stage++) {
             if (begin + stage < end) {
@@ -181,7 +223,7 @@ struct Tile {
         int stage = 0, free_stage = STAGES - 1;
         for (int tile = begin; tile < end; tile++) {
             gp_copy_wait<STAGES - 2>();
-            // After this, every thread's copies of this stage are there, and nobody reads the stage before it any more.
+            // From here on every thread's copies of this stage are there, and nobody reads the stage before it any more.
             __syncthreads();
             if (tile + STAGES - 1 < end) {
                 copy_stage(free_stage, input, weight, first_row, first_output, (tile + STAGES - 1) * TILE_INPUTS, rows, outputs, inputs);
@@ -190,80 +232,6 @@ struct Tile {
             multiply(sums, stage);
             free_stage = stage;
             stage = stage + 1 == STAGES ? 0 : stage + 1;
-        }
-
-        const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
-        const int output = first_output + warp % WARPS_OF_OUTPUTS * WARP_OUTPUTS + lane / 4 * OWN;
-        const int warp_row = first_row + warp / WARPS_OF_OUTPUTS * WARP_ROWS + lane % 4 * 2;
-        const int present = min(outputs - output, OWN);
-        // Vectors are stored whole where the matrix leaves them aligned.
-        const bool whole = present == OWN && outputs % OWN == 0;
-        if (splits > 1) {
-            const unsigned long long per_split = static_cast<unsigned long long>(rows) * outputs;
-#pragma unroll
-            for (int j = 0; j < DOWN * 2; j++) {
-                const int row = warp_row + j / 2 * 8 + j % 2;
-                if (row >= rows) continue;
-                float *to = partial + blockIdx.z * per_split + static_cast<unsigned long long>(row) * outputs + output;
-                const Outputs<OWN> own = outputs_of_row(sums, j);
-                if (whole) {
-                    store_f32(to, own);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < OWN; i++) {
-                        if (i < present) to[i] = own.values[i];
-                    }
-                }
-            }
-            // Every thread's sums are visible to the device before the block counts as arrived, and the last block reads
-            // the others' only after it has seen them all arrive.
-            __threadfence();
-            __syncthreads();
-            unsigned *const counter = arrivals + number;
-            if (threadIdx.x == 0) arrived_before[0] = atomicAdd(counter, 1u);
-            __syncthreads();
-            if (arrived_before[0] != static_cast<unsigned>(splits - 1)) return;
-            __threadfence();
-            if (threadIdx.x == 0) *counter = 0;
-        }
-#pragma unroll
-        for (int j = 0; j < DOWN * 2; j++) {
-            const int row = warp_row + j / 2 * 8 + j % 2;
-            if (row >= rows) continue;
-            const unsigned long long offset = static_cast<unsigned long long>(row) * outputs + output;
-            Outputs<OWN> own;
-            if (splits > 1) {
-                const unsigned long long per_split = static_cast<unsigned long long>(rows) * outputs;
-#pragma unroll
-                for (int i = 0; i < OWN; i++) own.values[i] = 0.0f;
-                for (int split = 0; split < splits; split++) {
-                    const float *from = partial + split * per_split + offset;
-                    if (whole) {
-                        add_f32(own, from);
-                    } else {
-#pragma unroll
-                        for (int i = 0; i < OWN; i++) {
-                            if (i < present) own.values[i] += gp_load_written_by_others<float>(from + i);
-                        }
-                    }
-                }
-            } else {
-                own = outputs_of_row(sums, j);
-            }
-            if (bias != nullptr) {
-#pragma unroll
-                for (int i = 0; i < OWN; i++) {
-                    if (i < present) own.values[i] += gp_float(bias[output + i]);
-                }
-            }
-            if (whole) {
-                store_bf16(out + offset, own);
-            } else {
-#pragma unroll
-                for (int i = 0; i < OWN; i++) {
-                    if (i < present) out[offset + i] = gp_bf16(own.values[i]);
-                }
-            }
         }
     }
 
@@ -277,6 +245,78 @@ struct Tile {
             own.values[2 * i + 1] = sums[i][j / 2][j % 2 + 2];
         }
         return own;
+    }
+
+    static GP_DEVICE void run(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial,
+                              unsigned *arrivals, int rows, int outputs, int inputs, int splits) {
+        // Blocks are numbered down RASTER_ROWS row tiles first, then along the outputs.
+        const int number = blockIdx.y * gridDim.x + blockIdx.x;
+        const int group = number / (RASTER_ROWS * gridDim.x), within = number % (RASTER_ROWS * gridDim.x);
+        const int group_rows = min(static_cast<int>(gridDim.y) - group * RASTER_ROWS, RASTER_ROWS);
+        const int first_row = (group * RASTER_ROWS + within % group_rows) * TILE_ROWS;
+        const int first_output = within / group_rows * TILE_OUTPUTS;
+        const int tiles = (inputs + TILE_INPUTS - 1) / TILE_INPUTS;
+        const int begin = gp_part_begin(tiles, blockIdx.z, splits), end = gp_part_begin(tiles, blockIdx.z + 1, splits);
+        float sums[ACROSS][DOWN][4];
+        accumulate(sums, input, weight, first_row, first_output, begin, end, rows, outputs, inputs);
+
+        const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
+        const int output = first_output + warp % WARPS_OF_OUTPUTS * WARP_OUTPUTS + lane / 4 * OWN;
+        const int own_row = first_row + warp / WARPS_OF_OUTPUTS * WARP_ROWS + lane % 4 * 2;
+        const Own<OWN> own = {outputs, output, min(outputs - output, OWN)};
+        if (splits == 1) {
+            const Outputs<OWN> offset = own.bias(bias);
+#pragma unroll
+            for (int j = 0; j < OWN_ROWS; j++) {
+                const int row = own_row + row_offset(j);
+                if (row < rows) own.store(out, row, outputs_of_row(sums, j), offset);
+            }
+            return;
+        }
+        const unsigned long long per_split = static_cast<unsigned long long>(rows) * outputs;
+#pragma unroll
+        for (int j = 0; j < OWN_ROWS; j++) {
+            const int row = own_row + row_offset(j);
+            if (row < rows) own.leave(partial + blockIdx.z * per_split, row, outputs_of_row(sums, j));
+        }
+        if (is_last_of_tile(arrivals + number, splits)) join(out, bias, partial, own, own_row, rows, per_split, splits);
+    }
+
+    // Counts this block's arrival, and says whether all the tile's ranges are now there; the last sets the counter back.
+    static GP_DEVICE bool is_last_of_tile(unsigned *counter, int splits) {
+        GP_SHARED(unsigned, arrived_before, 1);
+        // Every thread's sums are visible to the device before the block counts as arrived, and the last block reads the
+        // others' only after it has seen them all arrive.
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) arrived_before[0] = atomicAdd(counter, 1u);
+        __syncthreads();
+        if (arrived_before[0] != static_cast<unsigned>(splits - 1)) return false;
+        __threadfence();
+        if (threadIdx.x == 0) *counter = 0;
+        return true;
+    }
+
+    // Adds the ranges' sums, always in the same order.
+    static GP_DEVICE void join(bf16 *out, const bf16 *bias, const float *partial, const Own<OWN> &own, int own_row, int rows,
+                               unsigned long long per_split, int splits) {
+        const Outputs<OWN> offset = own.bias(bias);
+#pragma unroll 1
+        for (int j = 0; j < OWN_ROWS; j += JOINED_ROWS) {
+            Outputs<OWN> sums[JOINED_ROWS] = {};
+            for (int split = 0; split < splits; split++) {
+#pragma unroll
+                for (int k = 0; k < JOINED_ROWS; k++) {
+                    const int row = own_row + row_offset(j + k);
+                    if (row < rows) own.add(sums[k], partial + split * per_split, row);
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < JOINED_ROWS; k++) {
+                const int row = own_row + row_offset(j + k);
+                if (row < rows) own.store(out, row, sums[k], offset);
+            }
+        }
     }
 };
 

@@ -165,6 +165,9 @@ GP_DEVICE uint4 gp_pack(const float (&values)[8]) {
     return vector;
 }
 
+// Where part `part` of `parts` begins when `count` things are dealt out as evenly as they can be.
+GP_DEVICE int gp_part_begin(int count, int part, int parts) { return count / parts * part + min(part, count % parts); }
+
 // Sum over a warp, the same in every lane.
 GP_DEVICE float gp_warp_sum(float value) {
 #pragma unroll

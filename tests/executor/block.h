@@ -29,7 +29,7 @@ struct Place {
     const char *what = nullptr;
     const char *file = "";
     int line = 0;
-    bool operator==(const Place &other) const { return line == other.line && std::strcmp(what, other.what) == 0; }
+    bool operator==(const Place &other) const { return line == other.line && (what == other.what || std::strcmp(what, other.what) == 0); }
 };
 
 // A copy to shared memory that was begun and has not landed.

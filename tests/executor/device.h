@@ -47,6 +47,7 @@ inline To executor_bits(From from) {
 inline float __uint_as_float(unsigned bits) { return executor_bits<float>(bits); }
 inline float __int_as_float(int bits) { return executor_bits<float>(bits); }
 inline int min(int a, int b) { return a < b ? a : b; }
+inline float __fdividef(float x, float y) { return x / y; }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline void sincospif(float x, float *sine, float *cosine) {
     constexpr double PI = 3.141592653589793;
