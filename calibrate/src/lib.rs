@@ -8,6 +8,7 @@ mod commands;
 #[cfg(feature = "gpu")]
 pub mod device;
 pub mod device_name;
+pub mod driver_rules;
 pub mod exit;
 pub mod host;
 pub mod list;
