@@ -69,6 +69,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             stderr::report(&error);
             Exit::NoGpu
         }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Nvrtc(error)) => {
+            stderr::report(&error);
+            error.exit()
+        }
         Err(Failure::Output(error)) => unwritten(&error),
     }
 }

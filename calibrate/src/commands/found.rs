@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::device::{Card, DeviceError, Library, Nvml};
+use crate::command_line::GpuOptions;
+use crate::device::{Card, DeviceError, Images, Library, Nvml, Nvrtc, NvrtcError};
 use crate::device_name::{DeviceName, DeviceNotFound};
 use crate::host::{HostState, HostTree, locality};
 use crate::reading::{NotAvailable, Reading};
@@ -36,6 +37,13 @@ impl Found {
     /// The device of this name; without one, the first.
     pub(super) fn choose(&self, name: Option<&DeviceName>) -> Result<&VisibleDevice, DeviceNotFound> {
         name.unwrap_or(&DeviceName::FIRST).resolve(&self.visible, &self.variables)
+    }
+
+    /// The kernels' code for a device: embedded, or compiled for it if that is asked for.
+    pub(super) fn images(&self, device: &VisibleDevice, options: &GpuOptions) -> Result<Images, NvrtcError> {
+        let Some(named) = &options.nvrtc else { return Ok(Images::Embedded) };
+        let nvrtc = Nvrtc::open(named.as_deref(), Some(self.library.version()))?;
+        Images::compile(&nvrtc, device.compute_capability)
     }
 
     /// The state of a device and of the host, now.

@@ -14,6 +14,7 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     found.introduce(out)?;
     let (major, minor) = device.compute_capability;
     writeln!(out, "device   {device}, compute capability {major}.{minor}, {}", device.memory)?;
+    writeln!(out, "kernels  {}", found.images(device, options)?)?;
     write!(out, "{}", found.state(device))?;
     stderr::line(format_args!(
         "error: measuring is not built yet\n  \

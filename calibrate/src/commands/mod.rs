@@ -16,7 +16,7 @@ use std::io::{self, Write};
 
 use crate::command_line::{Action, GpuOptions};
 #[cfg(feature = "gpu")]
-use crate::device::{self, DeviceError};
+use crate::device::{self, DeviceError, NvrtcError};
 #[cfg(feature = "gpu")]
 use crate::device_name::DeviceNotFound;
 use crate::exit::Exit;
@@ -37,6 +37,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Name(#[from] DeviceNotFound),
+    /// The kernels could not be compiled for the GPU.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Nvrtc(#[from] NvrtcError),
     /// Standard output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),

@@ -16,6 +16,13 @@ use super::symbols::{Functions, Start, Symbol, is_exported, symbols};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub i32);
 
+impl Version {
+    /// Its first number: code made for another one is not taken.
+    pub fn major(self) -> i32 {
+        self.0 / 1000
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)

@@ -94,11 +94,13 @@ impl HostTree {
         NotAvailable(format!("/{path} reads {content:?}"))
     }
 
-    fn place(&self, path: &Path) -> PathBuf {
+    /// Where `path` is on this machine.
+    pub fn place(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    fn shown(&self, place: &Path) -> String {
+    /// The path below the root of a place on this machine.
+    pub fn shown(&self, place: &Path) -> String {
         format!("/{}", place.strip_prefix(&self.root).unwrap_or(place).display())
     }
 }
