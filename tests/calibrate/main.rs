@@ -1,5 +1,8 @@
 //! The `calibrate` binary from outside: what it prints where, and its exit codes.
 
+mod doubled;
+mod state;
+
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
