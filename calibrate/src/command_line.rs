@@ -29,7 +29,8 @@ Exit codes:
   1  an unexpected failure, for instance of writing output, or a check of --self-check that failed
   2  wrong use of the command line
   3  a bad profile
-  4  no usable GPU, or a build that cannot measure"
+  4  no usable GPU, or a build that cannot measure
+  6  the GPU is busy: somebody else holds it, or its memory"
 )]
 pub(crate) struct CommandLine {
     #[command(flatten)]

@@ -18,6 +18,8 @@ pub mod pci;
 pub mod pool;
 pub mod profile;
 pub mod reading;
+#[cfg(feature = "gpu")]
+pub mod self_check;
 mod show;
 pub mod smi;
 pub mod spelling;

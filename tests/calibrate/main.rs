@@ -1,7 +1,8 @@
 //! The `calibrate` binary from outside: what it prints where, and its exit codes.
 
-mod doubled;
-mod state;
+mod device;
+mod double;
+mod self_check;
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -5,4 +5,3 @@
 mod cases;
 mod compiler;
 mod executor;
-mod planted;

@@ -107,6 +107,8 @@ impl Library {
         let name = text(&|out| unsafe { self.functions.error_name(status.code, out) });
         // SAFETY: as above.
         let sentence = text(&|out| unsafe { self.functions.error_string(status.code, out) });
+        // A driver that knows no sentence repeats the name.
+        let sentence = sentence.filter(|sentence| Some(sentence) != name.as_ref());
         NamedStatus { status, name: [name, sentence].into_iter().flatten().collect::<Vec<_>>().join(": ") }
     }
 }

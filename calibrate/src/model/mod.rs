@@ -124,7 +124,8 @@ impl Model {
         StepShape { rows, attention, sampled, block_size, blocks_per_request }
     }
 
-    /// Writes what the next steps of this shape compute on; rows and requests that `batch` leaves are padded.
+    /// Writes what the next steps of this shape compute on; rows and requests that `batch` leaves are padded. The tokens of
+    /// the step before are gone: each is -1 until a step has chosen another.
     ///
     /// # Errors
     /// The batch does not fit the shape, or the device fails.
@@ -132,8 +133,9 @@ impl Model {
         self.admit(shape)?;
         batch.within(self.limits.cache_blocks, self.geometry.vocabulary)?;
         let inputs = batch.inputs(shape)?;
-        let StaticBuffers { ids, positions, slots, block_table, context_lens, query_starts, sampled_rows, .. } =
-            self.buffers;
+        let &StaticBuffers {
+            ids, positions, slots, block_table, context_lens, query_starts, sampled_rows, tokens, ..
+        } = &self.buffers;
         for (address, values) in [
             (ids, &inputs.ids),
             (positions, &inputs.positions),
@@ -142,6 +144,7 @@ impl Model {
             (context_lens, &inputs.context_lens),
             (query_starts, &inputs.query_starts),
             (sampled_rows, &inputs.sampled_rows),
+            (tokens, &vec![-1; inputs.sampled_rows.len()]),
         ] {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             session.write(address, &bytes)?;
@@ -226,6 +229,23 @@ impl Model {
         let mut bytes = vec![0; cache_bytes(&self.geometry, self.limits) as usize];
         session.read(self.buffers.caches[layer], &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Changes the content of one layer's cache, from its beginning.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn set_cache(&mut self, session: &mut Session, layer: usize, bytes: &[u8]) -> Result<(), StepError> {
+        let bytes = &bytes[..bytes.len().min(cache_bytes(&self.geometry, self.limits) as usize)];
+        Ok(session.write(self.buffers.caches[layer], bytes)?)
+    }
+
+    /// Launches of a step, head included.
+    ///
+    /// # Errors
+    /// The model cannot be run in this shape.
+    pub fn step_launches(&self, shape: &StepShape) -> Result<u32, StepError> {
+        Ok(Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?.launches())
     }
 
     /// Refuses a shape that the buffers do not hold.

@@ -4,7 +4,6 @@
 use std::ffi::CStr;
 
 use super::{number, put, put_text};
-use crate::configuration::Configuration;
 use crate::driver::{CALL, Driver, enter};
 use crate::modules::SHARED_DEFAULT;
 use crate::status::Status;
@@ -83,7 +82,7 @@ extern "C" fn cuDeviceGetName(name: *mut u8, room: i32, device: i32) -> u32 {
 }
 
 /// The double's UUIDs differ in their last byte; a MIG instance has another first byte than its device.
-pub(crate) fn uuid(device: usize, is_mig: bool) -> [u8; 16] {
+fn uuid(device: usize, is_mig: bool) -> [u8; 16] {
     let mut bytes = *b"\xd0\x0brungwise dou\x00\x00";
     bytes[0] = if is_mig { 0xd1 } else { 0xd0 };
     bytes[15] = device as u8;
@@ -107,14 +106,10 @@ extern "C" fn cuDeviceGetUuid_v2(bytes: *mut [u8; 16], device: i32) -> u32 {
     })
 }
 
-/// The bus numbers run against the ordinals, as they do on machines where CUDA sorts by speed.
-pub(crate) fn bus(configuration: &Configuration, device: usize) -> u32 {
-    0x10 + (configuration.devices as usize - 1 - device) as u32
-}
-
-/// As text.
+/// As text; the bus numbers run against the ordinals, as they do on machines where CUDA sorts by speed.
 fn pci_address(driver: &Driver, device: usize) -> String {
-    format!("0000:{:02x}:00.0", bus(&driver.configuration, device))
+    let bus = 0x10 + (driver.configuration.devices as usize - 1 - device);
+    format!("0000:{bus:02x}:00.0")
 }
 
 #[unsafe(no_mangle)]
@@ -178,7 +173,7 @@ fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
         // Maps host memory, several kernels at once, ECC, one address space, managed memory, pools, cooperative launches.
         19 | 31 | 32 | 41 | 83 | 95 | 115 => 1,
         20 => configuration.compute_mode.cast_unsigned(),
-        33 => bus(configuration, device),
+        33 => (0x10 + (configuration.devices as usize - 1 - device)) as u32,
         36 => 3_201_000,
         37 => 6_144,
         38 => 60 << 20,

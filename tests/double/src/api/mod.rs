@@ -4,7 +4,7 @@
 
 mod capture;
 mod context;
-pub(crate) mod device;
+mod device;
 mod error;
 mod event;
 mod graph;

@@ -1,0 +1,145 @@
+//! Driver functions, the kernels' code, and what of the driver a step does not use but measuring does: mapped memory, events,
+//! updates of executables.
+
+use std::io;
+
+use kernels::launch::{Address, Copy, Gate, Kernel, Null, ShapeError};
+
+use super::finding::{Finding, Lost, Report};
+use crate::device::{DeviceError, Library, Session, symbols};
+
+/// Which functions the driver has, and what is lost without those that it has not.
+pub(super) fn functions(library: &Library) -> Finding {
+    let (count, missing) = (symbols().count(), library.missing());
+    let lost = missing
+        .iter()
+        .map(|symbol| format!("\n{} is missing: {}", symbol.name, symbol.lost.unwrap_or("calibrate needs it")));
+    let figure = format!("{} of {count}{}", count - missing.len(), lost.collect::<String>());
+    Finding::ok("driver functions", figure)
+}
+
+/// What the driver made of the kernels' code.
+pub(super) fn code(session: &Session) -> Finding {
+    const NAME: &str = "kernels load";
+    let mut registers = 0;
+    let mut spilling = Vec::new();
+    for &kernel in Kernel::ALL {
+        match session.usage(kernel) {
+            Err(error) => return Finding::failed(NAME, &error),
+            Ok(usage) => {
+                registers = usage.registers.max(registers);
+                if usage.local_bytes > 0 {
+                    spilling.push(format!(
+                        "\n{} has {} bytes of local memory a thread",
+                        kernel.symbol(),
+                        usage.local_bytes
+                    ));
+                }
+            }
+        }
+    }
+    let count = Kernel::ALL.len();
+    Finding::ok(NAME, format!("{count} kernels, at most {registers} registers a thread{}", spilling.concat()))
+}
+
+/// Why a basic check failed.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    #[error("{what} is {got}: expected {want}")]
+    Unequal { what: &'static str, got: String, want: String },
+}
+
+impl Lost for Failed {
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Device(error) if error.is_lost())
+    }
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(what: &'static str, got: &T, want: &T) -> Result<(), Failed> {
+    if got == want {
+        return Ok(());
+    }
+    Err(Failed::Unequal { what, got: format!("{got:?}"), want: format!("{want:?}") })
+}
+
+/// Runs the checks; true if the context is lost.
+pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> io::Result<bool> {
+    type Check = fn(&mut Session) -> Result<String, Failed>;
+    let checks: [(&str, Check); 3] = [
+        ("mapped memory opens a gate", gate),
+        ("events around a kernel", events),
+        ("an executable takes over another graph", update),
+    ];
+    for (name, check) in checks {
+        if report.conclude(name, check(session))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The device sees what the host wrote into mapped memory.
+fn gate(session: &mut Session) -> Result<String, Failed> {
+    let flag = session.mapped_word()?;
+    flag.set(1);
+    let memory = session.arena();
+    let outcome = memory.allocate(4)?;
+    session.fill(outcome, 0, 4)?;
+    session.launch(&Gate { flag: flag.address(), outcome, timeout_ns: 100_000_000 }.alone()?)?;
+    let mut word = [0; 4];
+    session.read(outcome, &mut word)?;
+    equal("the gate's outcome", &u32::from_le_bytes(word), &1)?;
+    Ok("released by the host".into())
+}
+
+/// Time between events goes forward.
+fn events(session: &mut Session) -> Result<String, Failed> {
+    let (start, end) = (session.event()?, session.event()?);
+    let null = Null {}.alone()?;
+    session.launch(&null)?;
+    session.record(&start)?;
+    session.launch(&null)?;
+    session.record(&end)?;
+    let us = session.elapsed_us(&start, &end)?;
+    // Somebody else's work may come between, but not a second of it.
+    equal("the time between the events lies between 0 and 1 s", &(us > 0.0 && us < 1e6), &true)?;
+    Ok(format!("{us:.1} us"))
+}
+
+/// An executable whose graph is replaced by one with other parameters does what the other does.
+fn update(session: &mut Session) -> Result<String, Failed> {
+    const BYTES: usize = 64;
+    let memory = session.arena();
+    let sources = [memory.allocate(BYTES as u64)?, memory.allocate(BYTES as u64)?];
+    let to = memory.allocate(BYTES as u64)?;
+    for (&source, value) in sources.iter().zip([0x11, 0x22]) {
+        session.write(source, &[value; BYTES])?;
+    }
+    let copy = |from: Address| Copy { to, from, vectors: BYTES as u64 / 16 }.by(1);
+    session.launch(&copy(sources[0])?)?;
+    let mut graphs = Vec::new();
+    for source in sources {
+        let launch = copy(source)?;
+        let mut capture = session.capture([memory.clone()])?;
+        capture.launch(&launch)?;
+        graphs.push(capture.end().1?);
+    }
+    equal("what the graph holds", &(graphs[0].nodes(), graphs[0].edges()?), &(1, 0))?;
+    if let Some(kernels) = graphs[0].kernels()? {
+        equal("the kernels of the graph", &kernels, &[(Kernel::Copy.symbol().to_owned(), 1)].into())?;
+    }
+    let mut executable = session.instantiate(&graphs[0])?;
+    let mut result = [0; BYTES];
+    for (graph, value) in graphs.iter().zip([0x11, 0x22]) {
+        session.update(&mut executable, graph)?;
+        session.upload(&executable)?;
+        session.replay(&executable)?;
+        session.read(to, &mut result)?;
+        equal("the last byte that the updated graph copied", &result[BYTES - 1], &value)?;
+    }
+    Ok("other parameters, same kernels".into())
+}

@@ -1,0 +1,339 @@
+//! A tiny model: graphs against eager steps, the two modes against each other, padding, and the reference.
+
+use std::io;
+
+use kernels::bf16::{self, Bf16};
+use kernels::geometry::GeometryError;
+use kernels::launch::{Address, DecodeSplits};
+use kernels::reference::{Heads, PagedCache};
+use kernels::step::{AttentionShape, StepShape};
+use kernels::units::{Requests, Rows};
+
+use super::finding::{Lost, Report};
+use super::reference::Reference;
+use super::tiny;
+use crate::device::{DeviceError, Session};
+use crate::model::{Batch, Captured, Mode, Model, StepError};
+
+/// Rungs of the decode ladder, largest first, as engines capture them.
+const LADDER: [u32; 4] = [8, 4, 2, 1];
+/// Rungs of the ladder of mixed steps, and the requests of each.
+const MIXED_LADDER: [(u32, u32); 2] = [(tiny::ROWS, 4), (24, 4)];
+/// How far the logits of a step may lie from the reference, relative to their norm. Kernels add in another order, so that
+/// results near the middle of two bf16 numbers are rounded the other way, and what follows is rounded anew: some sixteen
+/// independent roundings of 1.7e-3 each (the root mean square of 2^-9 at most) in two layers, 7e-3 in all; and as much again.
+const REFERENCE_LIMIT: f64 = 1.4e-2;
+
+/// Why a check of graphs failed.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Step(#[from] StepError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    #[error("{step}: {what} differs from byte {byte} on")]
+    Differs { step: String, what: &'static str, byte: usize },
+    #[error("{step}: two batches that differ leave the same logits: nothing was computed")]
+    Idle { step: String },
+    #[error("{what}: {got}, expected {want}")]
+    Count { what: String, got: usize, want: usize },
+    #[error(
+        "{step}: logits differ from the reference by {off_by:.1e} of their norm: expected at most {REFERENCE_LIMIT:.1e}"
+    )]
+    Reference { step: String, off_by: f64 },
+    #[error("{step}: slot {slot} of layer {layer} was written by a padded row")]
+    Padding { step: String, layer: usize, slot: usize },
+}
+
+impl Lost for Failed {
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Step(StepError::Device(error)) | Self::Device(error) => error.is_lost(),
+            _ => false,
+        }
+    }
+}
+
+/// What a step leaves behind.
+#[derive(Debug, PartialEq, Eq)]
+struct Traces {
+    logits: Vec<u8>,
+    tokens: Vec<i32>,
+    caches: Vec<Vec<u8>>,
+}
+
+impl Traces {
+    /// Bit for bit.
+    fn compare(&self, other: &Self, step: &Step) -> Result<(), Failed> {
+        let differ = |what, a: &[u8], b: &[u8]| {
+            let byte = a.iter().zip(b).position(|(a, b)| a != b);
+            byte.map_or(Ok(()), |byte| Err(Failed::Differs { step: step.name.clone(), what, byte }))
+        };
+        differ("the logits", &self.logits, &other.logits)?;
+        for (a, b) in self.caches.iter().zip(&other.caches) {
+            differ("the cache", a, b)?;
+        }
+        if self.tokens != other.tokens {
+            return Err(Failed::Differs { step: step.name.clone(), what: "the choice of tokens", byte: 0 });
+        }
+        Ok(())
+    }
+}
+
+/// A shape, and two different batches for it.
+struct Step {
+    name: String,
+    shape: StepShape,
+    batches: [Batch; 2],
+}
+
+/// Runs the checks; true if the context is lost.
+pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> io::Result<bool> {
+    let loaded = tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry)?));
+    let mut model = match loaded {
+        Ok(model) => model,
+        Err(error) => return report.conclude("tiny model: load", Err(error)),
+    };
+    let steps = steps(&model);
+    let mut bench = Bench { session, model: &mut model, steps: &steps };
+    let captured = [Mode::Full, Mode::Piecewise].map(|mode| bench.capture(mode));
+    let [full, piecewise] = match captured {
+        [Ok(full), Ok(piecewise)] => [full, piecewise],
+        [Err(error), _] => return report.conclude("tiny model: capture FULL", Err(error)),
+        [_, Err(error)] => return report.conclude("tiny model: capture PIECEWISE", Err(error)),
+    };
+    let results = [
+        ("FULL graphs hold every launch", bench.counts(&full)),
+        ("PIECEWISE graphs hold every launch", bench.counts(&piecewise)),
+        ("FULL replay = eager, bit for bit", bench.replays_equal_eager(&full)),
+        ("PIECEWISE replay = eager, bit for bit", bench.replays_equal_eager(&piecewise)),
+        ("FULL = PIECEWISE, bit for bit", bench.modes_agree(&full, &piecewise)),
+        ("padded rows change nothing", bench.padding(&full)),
+        ("eager steps against f64", bench.reference()),
+    ];
+    let mut is_lost = false;
+    for (name, result) in results {
+        is_lost |= report.conclude(&format!("tiny model: {name}"), result)?;
+    }
+    Ok(is_lost)
+}
+
+fn steps(model: &Model) -> Vec<Step> {
+    let decodes = LADDER.map(|rows| {
+        // Contexts on both sides of a block's edge; the last row is padded where there are several.
+        let real = if rows > 1 { rows - 1 } else { 1 };
+        let chunks = |contexts: [u32; 4]| -> Vec<(u32, u32)> {
+            contexts.into_iter().cycle().take(real as usize).map(|context| (1, context)).collect()
+        };
+        let batches = [chunks([15, 0, 33, 47]), chunks([16, 40, 1, 5])];
+        let mut shape = model.decode_shape(Rows(rows));
+        if rows == LADDER[0] {
+            shape.attention = AttentionShape::Decode { splits: DecodeSplits::WHOLE };
+        }
+        step(format!("{rows} decodes"), model, shape, &batches)
+    });
+    let mixed = MIXED_LADDER.map(|(rows, requests)| {
+        let batches = [vec![(7, 0), (1, 20), (9, 14)], vec![(17, 30), (1, 1), (1, 15), (3, 0)]];
+        step(format!("{rows} mixed rows"), model, model.mixed_shape(Rows(rows), Requests(requests)), &batches)
+    });
+    mixed.into_iter().chain(decodes).collect()
+}
+
+fn step(name: String, model: &Model, shape: StepShape, batches: &[Vec<(u32, u32)>; 2]) -> Step {
+    let batch = |which: usize| tiny::batch(&format!("{name} {which}"), &batches[which], model);
+    Step { batches: [batch(0), batch(1)], name, shape }
+}
+
+/// The model with everything that is checked on it.
+struct Bench<'a> {
+    session: &'a mut Session,
+    model: &'a mut Model,
+    steps: &'a [Step],
+}
+
+impl Bench<'_> {
+    /// Captures every step, one after the other into the same pool.
+    fn capture(&mut self, mode: Mode) -> Result<Vec<Captured>, Failed> {
+        let captured = self.steps.iter().map(|step| self.model.capture(self.session, &step.shape, mode));
+        Ok(captured.collect::<Result<_, _>>()?)
+    }
+
+    /// One graph, or one more than layers; in them every launch before the head but the eager ones.
+    fn counts(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+        let layers = self.model.geometry().layers as usize;
+        let mut all = (0, 0);
+        for (step, captured) in self.steps.iter().zip(captured) {
+            // Behind the graphs: the choice of rows, the LM head, the choice of tokens.
+            let before_head = self.model.step_launches(&step.shape)? as usize - 3;
+            let is_split = matches!(step.shape.attention, AttentionShape::Decode { splits } if splits.count() > 1);
+            // Cache write, attention, and the join of its ranges.
+            let eager = layers * if is_split { 3 } else { 2 };
+            let (graphs, nodes) = captured.graphs_and_nodes();
+            let want = match captured.mode {
+                Mode::Full => (1, before_head),
+                Mode::Piecewise => (layers + 1, before_head - eager),
+            };
+            for (what, got, want) in [("graphs", graphs, want.0), ("kernels", nodes, want.1)] {
+                if got != want {
+                    return Err(Failed::Count { what: format!("{}: {what}", step.name), got, want });
+                }
+            }
+            all = (all.0 + graphs, all.1 + nodes);
+        }
+        Ok(format!("{} graphs of {} kernels in {} steps", all.0, all.1, self.steps.len()))
+    }
+
+    /// Both batches through every graph: the second shows that a replay reads what is there now.
+    fn replays_equal_eager(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+        for (step, captured) in self.steps.iter().zip(captured) {
+            let mut eager = Vec::new();
+            for batch in &step.batches {
+                eager.push(self.eager(step, batch)?);
+            }
+            if eager[0].logits == eager[1].logits {
+                return Err(Failed::Idle { step: step.name.clone() });
+            }
+            for (batch, eager) in step.batches.iter().zip(&eager) {
+                self.replay(step, batch, captured)?.compare(eager, step)?;
+            }
+        }
+        Ok(format!("{} steps, inputs changed between replays", self.steps.len()))
+    }
+
+    fn modes_agree(&mut self, full: &[Captured], piecewise: &[Captured]) -> Result<String, Failed> {
+        for ((step, full), piecewise) in self.steps.iter().zip(full).zip(piecewise) {
+            let batch = &step.batches[1];
+            self.replay(step, batch, full)?.compare(&self.replay(step, batch, piecewise)?, step)?;
+        }
+        Ok(format!("{} steps", self.steps.len()))
+    }
+
+    /// A batch with padding, and the same one with a request more instead of the padding: the common requests' logits are
+    /// the same bits; and nothing but the slots of real rows is written.
+    fn padding(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+        let mut checked = 0;
+        for (step, captured) in self.steps.iter().zip(captured) {
+            let padded = &step.batches[0];
+            let padded_traces = self.replay(step, padded, captured)?;
+            self.only_own_slots(step, padded, &padded_traces)?;
+            let mut filled = padded.clone();
+            let another = tiny::batch(&format!("{} another", step.name), &[(1, 10)], self.model);
+            filled.requests.extend(another.requests);
+            let rows: usize = filled.requests.iter().map(|request| request.tokens.len()).sum();
+            if rows > step.shape.rows.0 as usize || filled.requests.len() > step.shape.sampled.0 as usize {
+                continue;
+            }
+            self.keep_apart(&mut filled);
+            let filled_traces = self.replay(step, &filled, captured)?;
+            let common = padded.requests.len() * self.model.geometry().vocabulary as usize * 2;
+            let [padded_logits, filled_logits] =
+                [&padded_traces, &filled_traces].map(|traces| &traces.logits[..common]);
+            if let Some(byte) = padded_logits.iter().zip(filled_logits).position(|(a, b)| a != b) {
+                return Err(Failed::Differs { step: step.name.clone(), what: "a real row's logits", byte });
+            }
+            checked += 1;
+        }
+        Ok(format!("{} steps, {checked} of them with a request instead of padding", self.steps.len()))
+    }
+
+    /// Gives the last request blocks that no other one has.
+    fn keep_apart(&self, batch: &mut Batch) {
+        let Some((last, others)) = batch.requests.split_last_mut() else { return };
+        let taken: Vec<i32> = others.iter().flat_map(|request| request.blocks.clone()).collect();
+        let blocks = 0..self.model.limits().cache_blocks.cast_signed();
+        let mut free = blocks.filter(|block| !taken.contains(block));
+        last.blocks = last.blocks.iter().filter_map(|_| free.next()).collect();
+    }
+
+    /// Compares the caches with what they were, everywhere but in the slots of the batch's tokens.
+    fn only_own_slots(&self, step: &Step, batch: &Batch, traces: &Traces) -> Result<(), Failed> {
+        let size = self.model.limits().block_size;
+        let own: Vec<usize> = batch
+            .requests
+            .iter()
+            .flat_map(|request| {
+                (request.context..).take(request.tokens.len()).map(move |position| {
+                    let block = request.blocks[(position / size) as usize].unsigned_abs();
+                    (block * size + position % size) as usize
+                })
+            })
+            .collect();
+        for (layer, content) in traces.caches.iter().enumerate() {
+            let before = self.paged(tiny::cache(self.model, layer));
+            let after = self.paged(bf16::from_bytes(content));
+            let slots = (self.model.limits().cache_blocks * size) as usize;
+            let is_written =
+                |slot: &usize| before.keys(*slot) != after.keys(*slot) || before.values(*slot) != after.values(*slot);
+            if let Some(slot) = (0..slots).filter(|slot| !own.contains(slot)).find(is_written) {
+                return Err(Failed::Padding { step: step.name.clone(), layer, slot });
+            }
+        }
+        Ok(())
+    }
+
+    fn reference(&mut self) -> Result<String, Failed> {
+        let reference = Reference::new(self.model.geometry(), self.model.constants());
+        let layers = self.model.geometry().layers as usize;
+        let mut worst: f64 = 0.0;
+        for step in self.steps {
+            for batch in &step.batches {
+                let traces = self.eager(step, batch)?;
+                let mut caches: Vec<PagedCache<f64>> =
+                    (0..layers).map(|layer| self.paged(tiny::cache(self.model, layer)).to_f64()).collect();
+                let want = reference.logits(batch, &mut caches);
+                let got = bf16::to_f64s(&bf16::from_bytes(&traces.logits));
+                let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
+                let off_by = squares(&mut got.iter().zip(&want).map(|(got, want)| got - want));
+                let off_by = (off_by / squares(&mut want.iter().copied())).sqrt();
+                // NaN is within no limit.
+                let is_close = off_by <= REFERENCE_LIMIT;
+                if !is_close {
+                    return Err(Failed::Reference { step: step.name.clone(), off_by });
+                }
+                worst = worst.max(off_by);
+            }
+        }
+        Ok(format!("logits off by {worst:.1e} of their norm (limit {REFERENCE_LIMIT:.1e})"))
+    }
+
+    fn paged(&self, elements: Vec<Bf16>) -> PagedCache<Bf16> {
+        let geometry = self.model.geometry();
+        let [query, kv, size] = [geometry.query_heads, geometry.kv_heads, geometry.head_size].map(|it| it as usize);
+        PagedCache { elements, heads: Heads { query, kv, size }, block_size: self.model.limits().block_size as usize }
+    }
+
+    fn eager(&mut self, step: &Step, batch: &Batch) -> Result<Traces, Failed> {
+        self.prepare(step, batch)?;
+        let outputs = self.model.run(self.session, &step.shape)?;
+        self.traces(step, outputs.logits)
+    }
+
+    fn replay(&mut self, step: &Step, batch: &Batch, captured: &Captured) -> Result<Traces, Failed> {
+        self.prepare(step, batch)?;
+        // What an earlier step left there must not be taken for this one's.
+        let bytes = self.logits_bytes(step);
+        self.session.fill(captured.outputs.logits, 0xff, bytes as u64)?;
+        captured.replay(self.session)?;
+        self.traces(step, captured.outputs.logits)
+    }
+
+    fn logits_bytes(&self, step: &Step) -> usize {
+        step.shape.sampled.0 as usize * self.model.geometry().vocabulary as usize * 2
+    }
+
+    fn prepare(&mut self, step: &Step, batch: &Batch) -> Result<(), Failed> {
+        tiny::fill_caches(self.model, self.session)?;
+        Ok(self.model.set_inputs(self.session, batch, &step.shape)?)
+    }
+
+    fn traces(&mut self, step: &Step, logits: Address) -> Result<Traces, Failed> {
+        let sampled = step.shape.sampled;
+        let mut bytes = vec![0; self.logits_bytes(step)];
+        self.session.read(logits, &mut bytes)?;
+        let layers = 0..self.model.geometry().layers as usize;
+        let caches = layers.map(|layer| self.model.cache(self.session, layer)).collect::<Result<_, _>>()?;
+        Ok(Traces { logits: bytes, tokens: self.model.tokens(self.session, sampled)?, caches })
+    }
+}

@@ -1,0 +1,121 @@
+//! The binary against the driver double, which lies under the names that it looks for in a folder of its own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// The repository's root.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Names under which the driver is looked for: the first is what cudarc tries first, so that a machine's own driver cannot
+/// be met by accident.
+const NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+
+/// A folder with the double.
+pub(crate) struct Double {
+    folder: TempDir,
+    kernels: Option<&'static Path>,
+}
+
+/// A run of the binary, and what the double reports of it.
+pub(crate) struct Run {
+    pub(crate) output: Output,
+    pub(crate) report: String,
+}
+
+impl Double {
+    /// The double, whose kernels compute nothing.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder to write to");
+        let library = library();
+        let bytes =
+            fs::read(&library).expect("the dev-dependency on driver-double builds its library beside this test");
+        let has_marker = bytes.windows(23).any(|window| window == b"rungwise_double_version");
+        assert!(has_marker, "{} is not the double: it lacks the marker", library.display());
+        for name in NAMES {
+            fs::copy(&library, folder.path().join(name)).expect("the folder can be written");
+        }
+        Self { folder, kernels: None }
+    }
+
+    /// The double with the real kernels on the CPU. `None` where no C++ compiler can build their executor.
+    pub(crate) fn with_kernels() -> Option<Self> {
+        static EXECUTOR: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
+        let (_, path) = EXECUTOR.get_or_init(build_executor).as_ref()?;
+        Some(Self { kernels: Some(path), ..Self::new() })
+    }
+
+    /// Runs the binary; `planted` are variables of the double without their prefix.
+    pub(crate) fn calibrate(&self, arguments: &[&str], planted: &[(&str, &str)]) -> Run {
+        let report = self.folder.path().join("report");
+        let _ = fs::remove_file(&report);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
+        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", &report);
+        for name in ["NO_COLOR", "COLUMNS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING"] {
+            command.env_remove(name);
+        }
+        if let Some(kernels) = self.kernels {
+            command.env("RUNGWISE_DOUBLE_KERNELS", kernels);
+        }
+        for (name, value) in planted {
+            command.env(format!("RUNGWISE_DOUBLE_{name}"), value);
+        }
+        let output = command.output().expect("the binary was built");
+        let report = fs::read_to_string(&report).expect("the double answered, for only it writes a report");
+        Run { output, report }
+    }
+}
+
+impl Run {
+    /// Breaches of the driver's rules and leaks: none, whatever was planted.
+    pub(crate) fn complaints(&self) -> Vec<&str> {
+        self.report.lines().filter(|line| line.starts_with("violation:") || line.starts_with("leak:")).collect()
+    }
+
+    pub(crate) fn stdout(&self) -> &str {
+        std::str::from_utf8(&self.output.stdout).expect("output is text")
+    }
+
+    pub(crate) fn stderr(&self) -> &str {
+        std::str::from_utf8(&self.output.stderr).expect("output is text")
+    }
+
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+}
+
+/// Where cargo leaves the double's library: beside this test's executable.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its file");
+    test.with_file_name("libdriver_double.so")
+}
+
+/// Builds the CPU executor with the first C++ compiler that answers.
+fn build_executor() -> Option<(TempDir, PathBuf)> {
+    let named = std::env::var_os("CXX").into_iter();
+    let compilers = named.chain(["g++", "c++", "clang++"].map(OsString::from));
+    let answers = |compiler: &OsString| {
+        Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let Some(compiler) = compilers.into_iter().find(answers) else {
+        println!("skipped: no C++ compiler");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let path = folder.path().join("libkernels_cpu.so");
+    let built = Command::new(compiler)
+        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-I"])
+        .arg(Path::new(ROOT).join("kernels/cuda"))
+        .arg(Path::new(ROOT).join("tests/executor/executor.cpp"))
+        .arg("-o")
+        .arg(&path)
+        .output()
+        .expect("the compiler answered before");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Some((folder, path))
+}
