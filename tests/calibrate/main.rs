@@ -2,7 +2,9 @@
 
 mod device;
 mod double;
+mod doubled;
 mod self_check;
+mod state;
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

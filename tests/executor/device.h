@@ -192,8 +192,8 @@ inline void gp_mma(float (&sums)[4], const unsigned (&a)[4], unsigned b_low, uns
         typedef float Columns __attribute__((vector_size(32)));
         // PTX, "Matrix Fragments for mma.m16n8k16": lane 4 g + t holds of a the rows g and g + 8, of b the column g, and
         // of both the pairs 2 t and 2 t + 8 along the inner dimension; of the sums the columns 2 t and 2 t + 1.
-        float a[16][16], b[16][8];
-        Columns sums[16];
+        float a[16][16];
+        Columns b[16], sums[16];
         for (unsigned lane = 0; lane < executor::LANES; lane++) {
             const ExecutorMma &from = *static_cast<ExecutorMma *>(warp.operands[lane]);
             const unsigned g = lane / 4, t = lane % 4;
@@ -210,12 +210,19 @@ inline void gp_mma(float (&sums)[4], const unsigned (&a)[4], unsigned b_low, uns
                 b[inner + 1][g] = __uint_as_float(from.b[part] & 0xffff0000u);
             }
         }
-        for (unsigned row = 0; row < 16; row++) {
+        // Four rows at a time, so that the processor has independent sums to work on.
+        for (unsigned row = 0; row < 16; row += 4) {
+            Columns first = sums[row], second = sums[row + 1], third = sums[row + 2], fourth = sums[row + 3];
             for (unsigned inner = 0; inner < 16; inner++) {
-                Columns line;
-                std::memcpy(&line, b[inner], sizeof line);
-                sums[row] += a[row][inner] * line;
+                first += a[row][inner] * b[inner];
+                second += a[row + 1][inner] * b[inner];
+                third += a[row + 2][inner] * b[inner];
+                fourth += a[row + 3][inner] * b[inner];
             }
+            sums[row] = first;
+            sums[row + 1] = second;
+            sums[row + 2] = third;
+            sums[row + 3] = fourth;
         }
         for (unsigned lane = 0; lane < executor::LANES; lane++) {
             float *const to = static_cast<ExecutorMma *>(warp.operands[lane])->sums;

@@ -24,18 +24,34 @@ namespace {
 
 #include "portable.cuh"
 
+// The modules named by -DRUNGWISE_WITH_GEMM and so on, so that a changed copy of one builds quickly; all if none is named.
+#if !defined(RUNGWISE_WITH_DECODER) && !defined(RUNGWISE_WITH_ATTENTION) && !defined(RUNGWISE_WITH_GEMM) && !defined(RUNGWISE_WITH_MEASURE)
+#define RUNGWISE_WITH_DECODER
+#define RUNGWISE_WITH_ATTENTION
+#define RUNGWISE_WITH_GEMM
+#define RUNGWISE_WITH_MEASURE
+#endif
+
+#ifdef RUNGWISE_WITH_DECODER
 namespace decoder {
 #include "decoder.cu"
 }
+#endif
+#ifdef RUNGWISE_WITH_ATTENTION
 namespace attention {
 #include "attention.cu"
 }
+#endif
+#ifdef RUNGWISE_WITH_GEMM
 namespace gemm {
 #include "gemm.cu"
 }
+#endif
+#ifdef RUNGWISE_WITH_MEASURE
 namespace measure {
 #include "measure.cu"
 }
+#endif
 
 // How a kernel is called with a packed argument buffer, each argument at its natural alignment.
 template <typename... Parameters>
@@ -69,6 +85,7 @@ struct Kernel {
 
 #define KERNEL(module, symbol) {#symbol, [](const unsigned char *arguments) { call(module::symbol, arguments); }, packed_bytes(module::symbol)}
 const Kernel KERNELS[] = {
+#ifdef RUNGWISE_WITH_DECODER
     KERNEL(decoder, embed_bf16),
     KERNEL(decoder, rms_norm_bf16),
     KERNEL(decoder, head_norm_bf16),
@@ -76,16 +93,23 @@ const Kernel KERNELS[] = {
     KERNEL(decoder, kv_write_bf16),
     KERNEL(decoder, silu_mul_bf16),
     KERNEL(decoder, argmax_bf16),
+#endif
+#ifdef RUNGWISE_WITH_ATTENTION
     KERNEL(attention, decode_attention_bf16),
     KERNEL(attention, decode_attention_merge_bf16),
     KERNEL(attention, prefill_attention_bf16),
+#endif
+#ifdef RUNGWISE_WITH_GEMM
     KERNEL(gemm, gemm_tile16_bf16),
     KERNEL(gemm, gemm_tile64_bf16),
     KERNEL(gemm, gemm_tile128_bf16),
+#endif
+#ifdef RUNGWISE_WITH_MEASURE
     KERNEL(measure, null_kernel),
     KERNEL(measure, gate_kernel),
     KERNEL(measure, clocks_kernel),
     KERNEL(measure, copy_kernel),
+#endif
 };
 
 constexpr unsigned MAX_THREADS = 1024;

@@ -32,8 +32,26 @@ pub(crate) fn compiler() -> Option<OsString> {
 
 /// Builds `tests/executor` over the sources in `sources` into `library`, and loads it.
 pub(crate) fn build(compiler: &OsString, sources: &Path, library: &Path) -> Library {
+    build_with(compiler, sources, "-O2", &[], library)
+}
+
+/// Builds one module alone, `file`, for a few launches: that is quicker.
+pub(crate) fn build_module(compiler: &OsString, sources: &Path, file: &str, library: &Path) -> Library {
+    let module = file.trim_end_matches(".cu").to_uppercase();
+    build_with(compiler, sources, "-O1", &[format!("-DRUNGWISE_WITH_{module}")], library)
+}
+
+fn build_with(
+    compiler: &OsString,
+    sources: &Path,
+    optimisation: &str,
+    definitions: &[String],
+    library: &Path,
+) -> Library {
     let output = Command::new(compiler)
-        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-I"])
+        .args(["-std=c++17", optimisation, "-shared", "-fPIC"])
+        .args(definitions)
+        .arg("-I")
         .arg(sources)
         .arg(root().join("tests/executor/executor.cpp"))
         .arg("-o")

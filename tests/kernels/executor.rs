@@ -53,12 +53,17 @@ pub(crate) enum ExecutorError {
 
 /// Alignment of device allocations (CUDA C++ Programming Guide, "Device Memory Accesses").
 const ALIGNMENT: usize = 256;
+/// Bytes before and behind each allocation that nobody else has, so that a kernel that goes wrong, as planted ones do,
+/// does not end the test. They are never touched, so they cost no memory.
+const MARGIN_BYTES: usize = 1 << 20;
 
 /// One allocation.
 struct Region {
     bytes: Vec<u8>,
-    /// Bytes before the first aligned one.
+    /// Bytes before the first that was given out.
     skipped: usize,
+    /// Bytes that were asked for.
+    content: usize,
 }
 
 /// One machine: memory, and the order in which its launches run.
@@ -82,8 +87,8 @@ impl<'l> Executor<'l> {
     fn bytes_from(&mut self, address: Address, bytes: usize) -> Result<&mut [u8], ExecutorError> {
         let outside = ExecutorError::Range { address: address.0, bytes };
         let Some((start, region)) = self.memory.range_mut(..=address.0).next_back() else { return Err(outside) };
-        let first = region.skipped + (address.0 - start) as usize;
-        region.bytes.get_mut(first..).and_then(|rest| rest.get_mut(..bytes)).ok_or(outside)
+        let content = &mut region.bytes[region.skipped..][..region.content];
+        content.get_mut((address.0 - start) as usize..).and_then(|rest| rest.get_mut(..bytes)).ok_or(outside)
     }
 }
 
@@ -91,12 +96,15 @@ impl Machine for Executor<'_> {
     type Error = ExecutorError;
 
     fn allocate(&mut self, bytes: u64) -> Result<Address, ExecutorError> {
-        // Undefined content is something else than zeros: tests that want to see it read must be able to.
-        let mut bytes = vec![0xcd; bytes as usize + ALIGNMENT];
+        // Content is undefined, so it is not zeros.
+        let content = bytes as usize;
+        let mut bytes = vec![0; content + ALIGNMENT + 2 * MARGIN_BYTES];
         let first = bytes.as_mut_ptr().expose_provenance();
-        let aligned = first.next_multiple_of(ALIGNMENT);
+        let aligned = (first + MARGIN_BYTES).next_multiple_of(ALIGNMENT);
+        let skipped = aligned - first;
+        bytes[skipped..][..content].fill(0xcd);
         let address = aligned as u64;
-        self.memory.insert(address, Region { bytes, skipped: aligned - first });
+        self.memory.insert(address, Region { bytes, skipped, content });
         Ok(Address(address))
     }
 

@@ -5,3 +5,4 @@
 mod cases;
 mod compiler;
 mod executor;
+mod planted;

@@ -4,9 +4,11 @@
 //! ([`Precision`]), who knows what a step stores.
 
 mod attention;
+mod model;
 mod operations;
 
 pub use attention::{Heads, PagedCache, attention};
+pub use model::{LayerValues, Model, Row};
 pub use operations::{add, argmax, embed, head_norm, product, rms_norm, rotary, silu_mul};
 
 use crate::bf16::Bf16;

@@ -8,6 +8,8 @@
 //! process, as it would on a real driver; work that nobody waited for is not there; fresh memory is poisoned; a call that
 //! it does not model is a violation. [`configuration`] lists what a test can plant.
 //!
+//! The same file under the name `libnvidia-ml.so.1` is a double of NVML, see `nvml.rs`.
+//!
 //! GPU specification section 3(b).
 
 mod api;
@@ -22,6 +24,7 @@ mod handles;
 mod mapping;
 mod memory;
 mod modules;
+mod nvml;
 mod operation;
 mod ptx;
 pub mod report;

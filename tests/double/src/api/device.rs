@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 
 use super::{number, put, put_text};
+use crate::configuration::Configuration;
 use crate::driver::{CALL, Driver, enter};
 use crate::modules::SHARED_DEFAULT;
 use crate::status::Status;
@@ -82,7 +83,7 @@ extern "C" fn cuDeviceGetName(name: *mut u8, room: i32, device: i32) -> u32 {
 }
 
 /// The double's UUIDs differ in their last byte; a MIG instance has another first byte than its device.
-fn uuid(device: usize, is_mig: bool) -> [u8; 16] {
+pub(crate) fn uuid(device: usize, is_mig: bool) -> [u8; 16] {
     let mut bytes = *b"\xd0\x0brungwise dou\x00\x00";
     bytes[0] = if is_mig { 0xd1 } else { 0xd0 };
     bytes[15] = device as u8;
@@ -106,10 +107,14 @@ extern "C" fn cuDeviceGetUuid_v2(bytes: *mut [u8; 16], device: i32) -> u32 {
     })
 }
 
-/// As text; the bus numbers run against the ordinals, as they do on machines where CUDA sorts by speed.
+/// The bus numbers run against the ordinals, as they do on machines where CUDA sorts by speed.
+pub(crate) fn bus(configuration: &Configuration, device: usize) -> u32 {
+    0x10 + (configuration.devices as usize - 1 - device) as u32
+}
+
+/// As text.
 fn pci_address(driver: &Driver, device: usize) -> String {
-    let bus = 0x10 + (driver.configuration.devices as usize - 1 - device);
-    format!("0000:{bus:02x}:00.0")
+    format!("0000:{:02x}:00.0", bus(&driver.configuration, device))
 }
 
 #[unsafe(no_mangle)]
@@ -173,7 +178,7 @@ fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
         // Maps host memory, several kernels at once, ECC, one address space, managed memory, pools, cooperative launches.
         19 | 31 | 32 | 41 | 83 | 95 | 115 => 1,
         20 => configuration.compute_mode.cast_unsigned(),
-        33 => (0x10 + (configuration.devices as usize - 1 - device)) as u32,
+        33 => bus(configuration, device),
         36 => 3_201_000,
         37 => 6_144,
         38 => 60 << 20,

@@ -4,7 +4,7 @@
 
 mod capture;
 mod context;
-mod device;
+pub(crate) mod device;
 mod error;
 mod event;
 mod graph;
