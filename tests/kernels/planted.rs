@@ -28,6 +28,8 @@ struct Bug {
     cases: &'static str,
 }
 
+/// What no case can catch on the CPU, where blocks run one after the other: a missing `__threadfence` around the arrivals of
+/// a split product, or the barrier before them.
 const BUGS: &[Bug] = &[
     // Barriers.
     Bug {
@@ -213,6 +215,27 @@ const BUGS: &[Bug] = &[
         file: "attention.cu",
         text: "const float rescale = gp_exp2(range[0] - base);",
         replacement: "const float rescale = 1.0f;",
+        cases: "decode_attention_bf16 contexts [1, 0, 15, 16, 17, 33], heads 2/2",
+    },
+    Bug {
+        name: "attention: the last range is not joined",
+        file: "attention.cu",
+        text: "    for (int split = 0; split < splits; split++) {\n        const float *range",
+        replacement: "    for (int split = 0; split < splits - 1; split++) {\n        const float *range",
+        cases: "decode_attention_bf16 contexts [1, 0, 15, 16, 17, 33], heads 2/2",
+    },
+    Bug {
+        name: "decode: rows of the block table too narrow by one",
+        file: "attention.cu",
+        text: "    const int request = blockIdx.x, kv_head = blockIdx.y, split = blockIdx.z;\n",
+        replacement: "    const int request = blockIdx.x, kv_head = blockIdx.y, split = blockIdx.z;\n    blocks_per_request--;\n",
+        cases: "decode_attention_bf16 contexts [1, 0, 15, 16, 17, 33], heads 2/2",
+    },
+    Bug {
+        name: "attention: values read without the exchange of chunks",
+        file: "attention.cu",
+        text: "VALUES_OFFSET + chunk_offset(token, j * 2 + lane / 16)",
+        replacement: "VALUES_OFFSET + token * LINE_BYTES + (j * 2 + lane / 16) * CHUNK_BYTES",
         cases: "decode_attention_bf16 contexts [1, 0, 15, 16, 17, 33], heads 2/2",
     },
     Bug {
