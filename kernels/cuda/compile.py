@@ -46,8 +46,8 @@ def from_wheel(package, version, file):
     """The path of one file of a wheel, unpacked in the cache, fetched if it is not there yet."""
     folder = cache() / f"{package}-{version}"
     if not (folder / file).exists():
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary=:all:", "--dest", str(cache()), f"{package}=={version}"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1",
+               "--no-deps", "--only-binary=:all:", "--dest", str(cache()), f"{package}=={version}"]
         got = subprocess.run(pip, capture_output=True, text=True)
         if got.returncode != 0:
             lines = got.stderr.strip().splitlines() or ["pip failed"]

@@ -102,7 +102,7 @@ GP_KERNEL __launch_bounds__(NORM_THREADS)
 
 constexpr int HEADS_PER_BLOCK = 4;
 
-GP_KERNEL __launch_bounds__(HEADS_PER_BLOCK *GP_LANES)
+GP_KERNEL __launch_bounds__(HEADS_PER_BLOCK * GP_LANES)
     head_norm_bf16(bf16 *qkv, const bf16 *__restrict__ query_weight, const bf16 *__restrict__ key_weight, int query_heads,
                    int kv_heads, int head_size, float epsilon) {
     const int head = blockIdx.y * HEADS_PER_BLOCK + threadIdx.x / GP_LANES;

@@ -1,6 +1,6 @@
 // What every module is written with: bf16 without a toolkit header, and the few things that only a GPU has, each behind a
-// small `gp_` wrapper. This text and one .cu file are compiled as one translation unit, by NVRTC to PTX and, with
-// RUNGWISE_EXECUTOR defined, by a C++ compiler for the CPU executor of the tests, which brings its own wrappers.
+// small `gp_` wrapper ("GPU primitive"). This text and one .cu file are compiled as one translation unit: by NVRTC to PTX,
+// and with RUNGWISE_EXECUTOR defined by a C++ compiler, for the CPU executor of the tests, which brings its own wrappers.
 //
 // Rules for the modules, so that both compilers see the same program:
 //  - no `asm` and no `extern __shared__` outside this file;

@@ -7,12 +7,14 @@
 #include <unistd.h>
 #include <vector>
 
-#if !defined(__x86_64__)
-#include <ucontext.h>
+// -DRUNGWISE_UCONTEXT takes the slow switch of other processors here too.
+#if !defined(__x86_64__) && !defined(RUNGWISE_UCONTEXT)
+#define RUNGWISE_UCONTEXT
 #endif
 
-#if defined(__x86_64__)
-
+#if defined(RUNGWISE_UCONTEXT)
+#include <ucontext.h>
+#else
 // Saves the callee-saved registers and the stack of the caller, and goes on where `to` was saved.
 extern "C" void rungwise_switch(void **save, void *to) __attribute__((visibility("hidden")));
 asm(R"(
@@ -38,7 +40,6 @@ rungwise_switch:
     ret
 .size rungwise_switch, .-rungwise_switch
 )");
-
 #endif
 
 namespace executor {
@@ -64,7 +65,7 @@ class Stacks {
     std::vector<char *> stacks;
 };
 
-#if defined(__x86_64__)
+#if !defined(RUNGWISE_UCONTEXT)
 
 class Fiber {
   public:

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::path::Path;
 
-use kernels::launch::{Address, Launch};
+use kernels::launch::{Address, Kernel, Launch};
 use kernels::machine::Machine;
 
 /// `rungwise_cpu_launch` of `tests/executor/executor.cpp`.
@@ -92,6 +92,15 @@ impl<'l> Executor<'l> {
     }
 }
 
+/// Most threads of a block that the kernel was compiled for, from `.maxntid` in its PTX: a device refuses more.
+fn most_threads(kernel: Kernel) -> u32 {
+    let entry = format!(".visible .entry {}(", kernel.symbol());
+    let (_, body) = kernel.module().ptx().split_once(&entry).expect("the module holds the kernel");
+    let (_, directive) = body.split_once(".maxntid ").expect("every kernel has launch bounds");
+    let (threads, _) = directive.split_once(',').expect("`.maxntid` has three dimensions");
+    threads.parse().expect("`.maxntid` holds numbers")
+}
+
 impl Machine for Executor<'_> {
     type Error = ExecutorError;
 
@@ -119,6 +128,8 @@ impl Machine for Executor<'_> {
     }
 
     fn launch(&mut self, launch: &Launch) -> Result<(), ExecutorError> {
+        let (threads, most) = (launch.block.iter().product::<u32>(), most_threads(launch.kernel));
+        assert!(threads <= most, "{} with {threads} threads: compiled for {most}", launch.kernel.symbol());
         let symbol = CString::new(launch.kernel.symbol()).expect("symbols have no zero byte");
         let arguments = launch.arguments.bytes();
         let mut message = [0; 1024];
