@@ -10,6 +10,7 @@ pub mod device;
 pub mod device_name;
 pub mod driver_rules;
 pub mod exit;
+pub mod gemm_backend;
 pub mod host;
 pub mod list;
 #[cfg(feature = "gpu")]

@@ -11,6 +11,7 @@ use super::graph::{Baked, Graph};
 use super::launch::launch;
 use super::memory::Arena;
 use super::session::Session;
+use super::stream::Stream;
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL`, the strictest mode, and PyTorch's.
 const GLOBAL: u32 = 0;
@@ -36,6 +37,10 @@ impl<'session> Capture<'session> {
     /// The driver refuses it; the capture can only be dropped then.
     pub fn launch(&mut self, given: &Launch) -> Result<(), DeviceError> {
         launch(self.session.modules(), self.session.stream(), given)
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        self.session.stream()
     }
 
     /// Ends the capture, and gives the session back with the graph.

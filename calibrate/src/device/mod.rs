@@ -4,6 +4,7 @@
 //! (`symbols.rs`), each call's status checked. A [`Session`] is one device in use; everything made in it holds its context.
 #![expect(unsafe_code, reason = "the CUDA driver is a C interface")]
 
+mod blaslt;
 mod capture;
 mod card;
 mod clock;
@@ -28,6 +29,7 @@ mod status;
 mod stream;
 mod symbols;
 
+pub use blaslt::{Blaslt, BlasltError, MatmulWorkspace};
 pub use capture::Capture;
 pub use card::{Attribute, Card};
 pub use clock::HostClock;
