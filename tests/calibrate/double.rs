@@ -13,7 +13,19 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Names under which the driver is looked for: the first is what cudarc tries first, so that a machine's own driver cannot
 /// be met by accident.
-const NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+const DRIVER: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+/// The name of NVML, which the same library plays.
+const NVML: &str = "libnvidia-ml.so.1";
+
+/// Variables of the machine that tests run on, which must not count.
+const VARIABLES: [&str; 6] = [
+    "NO_COLOR",
+    "COLUMNS",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MODULE_LOADING",
+    "NVIDIA_VISIBLE_DEVICES",
+];
 
 /// A folder with the double.
 pub(crate) struct Double {
@@ -28,15 +40,25 @@ pub(crate) struct Run {
 }
 
 impl Double {
-    /// The double, whose kernels compute nothing.
-    pub(crate) fn new() -> Self {
+    /// The driver's double alone, a machine without NVML; its kernels compute nothing.
+    pub(crate) fn driver() -> Self {
+        Self::under(&DRIVER)
+    }
+
+    /// The doubles of the driver and of NVML.
+    pub(crate) fn driver_and_nvml() -> Self {
+        Self::under(&[DRIVER[0], DRIVER[1], NVML])
+    }
+
+    fn under(names: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder to write to");
         let library = library();
         let bytes =
             fs::read(&library).expect("the dev-dependency on driver-double builds its library beside this test");
-        let has_marker = bytes.windows(23).any(|window| window == b"rungwise_double_version");
+        let marker = b"rungwise_double_version";
+        let has_marker = bytes.windows(marker.len()).any(|window| window == marker);
         assert!(has_marker, "{} is not the double: it lacks the marker", library.display());
-        for name in NAMES {
+        for name in names {
             fs::copy(&library, folder.path().join(name)).expect("the folder can be written");
         }
         Self { folder, kernels: None }
@@ -46,25 +68,22 @@ impl Double {
     pub(crate) fn with_kernels() -> Option<Self> {
         static EXECUTOR: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
         let (_, path) = EXECUTOR.get_or_init(build_executor).as_ref()?;
-        Some(Self { kernels: Some(path), ..Self::new() })
+        Some(Self { kernels: Some(path), ..Self::driver() })
     }
 
-    /// Runs the binary; `planted` are variables of the double without their prefix.
-    pub(crate) fn calibrate(&self, arguments: &[&str], planted: &[(&str, &str)]) -> Run {
+    /// Runs the binary with these variables set.
+    pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let report = self.folder.path().join("report");
         let _ = fs::remove_file(&report);
         let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
-        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", &report);
-        for name in ["NO_COLOR", "COLUMNS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING"] {
+        for name in VARIABLES {
             command.env_remove(name);
         }
+        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", &report);
         if let Some(kernels) = self.kernels {
             command.env("RUNGWISE_DOUBLE_KERNELS", kernels);
         }
-        for (name, value) in planted {
-            command.env(format!("RUNGWISE_DOUBLE_{name}"), value);
-        }
-        let output = command.output().expect("the binary was built");
+        let output = command.envs(variables.iter().copied()).output().expect("the binary was built");
         let report = fs::read_to_string(&report).expect("the double answered, for only it writes a report");
         Run { output, report }
     }

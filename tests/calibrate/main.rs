@@ -2,7 +2,6 @@
 
 mod device;
 mod double;
-mod doubled;
 mod self_check;
 mod state;
 

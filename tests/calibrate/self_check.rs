@@ -22,7 +22,7 @@ fn everything_works_on_the_double() {
 /// Kernels that compute nothing: whatever is compared with a reference must fail, and nothing must be taken for well.
 #[test]
 fn kernels_that_compute_nothing_are_found_out() {
-    let run = Double::new().calibrate(&["--self-check"], &[]);
+    let run = Double::driver().calibrate(&["--self-check"], &[]);
     assert_eq!(run.code(), Some(1), "{}", run.stdout());
     let failed = |name: &str| {
         let line = run.stdout().lines().find(|line| line.contains(name));
@@ -39,7 +39,7 @@ fn kernels_that_compute_nothing_are_found_out() {
 /// The context is lost in the middle: the checks behind are left out, the program ends in order.
 #[test]
 fn a_lost_context_ends_the_checks() {
-    let run = Double::new().calibrate(&["--self-check"], &[("FAIL", "cuStreamSynchronize:20=700")]);
+    let run = Double::driver().calibrate(&["--self-check"], &[("RUNGWISE_DOUBLE_FAIL", "cuStreamSynchronize:20=700")]);
     assert_eq!(run.code(), Some(1), "{}", run.stdout());
     let lines: Vec<&str> = run.stdout().lines().collect();
     assert!(lines.iter().any(|line| line.contains("the GPU context is lost")), "{}", run.stdout());

@@ -1,7 +1,6 @@
 //! `--list` and `--device` on the doubles: names, NVML, and the state of the machine.
 
-use super::doubled::Doubled;
-use super::text;
+use crate::double::Double;
 
 /// The GPU's part of what `--device` prints; what is around it is that of the machine that tests run on.
 fn gpu_part(output: &str) -> String {
@@ -21,9 +20,9 @@ fn concerns(output: &str) -> Vec<String> {
 #[test]
 fn both_indices_of_every_card() {
     let variables = [("RUNGWISE_DOUBLE_DEVICES", "2"), ("RUNGWISE_DOUBLE_NVML_HIDDEN", "1")];
-    let output = Doubled::driver_and_nvml().calibrate(&["--list"], &variables);
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
-    insta::assert_snapshot!(text(&output.stdout), @r"
+    let output = Double::driver_and_nvml().calibrate(&["--list"], &variables);
+    assert_eq!((output.code(), output.stderr()), (Some(0), ""));
+    insta::assert_snapshot!(output.stdout(), @r"
     driver   the tests' driver double, version 1: nothing here comes from a GPU
     driver   CUDA 12.9
 
@@ -40,13 +39,13 @@ fn both_indices_of_every_card() {
 
 #[test]
 fn a_list_without_nvml() {
-    let output = Doubled::driver().calibrate(&["--list"], &[("CUDA_DEVICE_ORDER", "PCI_BUS_ID")]);
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
-    if !text(&output.stdout).contains("libnvidia-ml.so.1 cannot be loaded") {
+    let output = Double::driver().calibrate(&["--list"], &[("CUDA_DEVICE_ORDER", "PCI_BUS_ID")]);
+    assert_eq!((output.code(), output.stderr()), (Some(0), ""));
+    if !output.stdout().contains("libnvidia-ml.so.1 cannot be loaded") {
         eprintln!("skipped: this machine has NVML");
         return;
     }
-    insta::assert_snapshot!(text(&output.stdout), @r"
+    insta::assert_snapshot!(output.stdout(), @r"
     driver   the tests' driver double, version 1: nothing here comes from a GPU
     driver   CUDA 12.9
 
@@ -61,8 +60,8 @@ fn a_list_without_nvml() {
 
 #[test]
 fn instances_have_both_their_names() {
-    let output = Doubled::driver_and_nvml().calibrate(&["--list"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
-    insta::assert_snapshot!(text(&output.stdout), @r"
+    let output = Double::driver_and_nvml().calibrate(&["--list"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
+    insta::assert_snapshot!(output.stdout(), @r"
     driver   the tests' driver double, version 1: nothing here comes from a GPU
     driver   CUDA 12.9
 
@@ -76,12 +75,12 @@ fn instances_have_both_their_names() {
 
 #[test]
 fn every_name_finds_its_device() {
-    let doubled = Doubled::driver_and_nvml();
+    let double = Double::driver_and_nvml();
     let device = |name: &str, mig: &str| {
         let variables = [("RUNGWISE_DOUBLE_DEVICES", "3"), ("RUNGWISE_DOUBLE_MIG", mig)];
-        let output = doubled.calibrate(&["--device", name], &variables);
-        let found = text(&output.stdout).lines().find_map(|line| line.strip_prefix("device   "));
-        found.map_or_else(|| text(&output.stderr).to_owned(), |line| line.split(',').next().unwrap_or("").to_owned())
+        let output = double.calibrate(&["--device", name], &variables);
+        let found = output.stdout().lines().find_map(|line| line.strip_prefix("device   "));
+        found.map_or_else(|| output.stderr().to_owned(), |line| line.split(',').next().unwrap_or("").to_owned())
     };
     for name in ["1", "GPU-d00b7275-6e67-7769-7365-20646f750001", "0000:11:00.0", "11:0.0", "00000000:11:00.0"] {
         assert_eq!(device(name, "0"), "1: Driver double", "{name}");
@@ -113,9 +112,9 @@ fn every_name_finds_its_device() {
 
 #[test]
 fn a_quiet_card_is_printed_and_has_no_concerns() {
-    let output = Doubled::driver_and_nvml().calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_HIDDEN", "1")]);
-    assert_eq!(output.status.code(), Some(4), "measuring is not built yet");
-    insta::assert_snapshot!(gpu_part(text(&output.stdout)), @r"
+    let output = Double::driver_and_nvml().calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_HIDDEN", "1")]);
+    assert_eq!(output.code(), Some(4), "measuring is not built yet");
+    insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       nvidia-smi index 0
       driver           575.57.08
@@ -135,12 +134,12 @@ fn a_quiet_card_is_printed_and_has_no_concerns() {
       memory used      4.00 MiB
       PCIe link        gen 1 x16 of at most gen 5 x16
     ");
-    assert_eq!(concerns(text(&output.stdout)), <[&str; 0]>::default());
+    assert_eq!(concerns(output.stdout()), <[&str; 0]>::default());
 }
 
 #[test]
 fn what_is_planted_in_nvml_is_a_concern() {
-    let doubled = Doubled::driver_and_nvml();
+    let double = Double::driver_and_nvml();
     for (variable, value, expected) in [
         ("POWER_ENFORCED", "400000", "power_limit"),
         ("REASONS", "64", "throttled"),
@@ -157,23 +156,23 @@ fn what_is_planted_in_nvml_is_a_concern() {
         ("INIT", "9", "gpu_state_unknown"),
     ] {
         let name = format!("RUNGWISE_DOUBLE_NVML_{variable}");
-        let output = doubled.calibrate(&["--device", "0"], &[(&name, value)]);
-        assert_eq!(concerns(text(&output.stdout)), [expected], "{variable}={value}");
+        let output = double.calibrate(&["--device", "0"], &[(&name, value)]);
+        assert_eq!(concerns(output.stdout()), [expected], "{variable}={value}");
     }
-    let output = doubled.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
-    assert_eq!(concerns(text(&output.stdout)), ["mig"]);
+    let output = double.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
+    assert_eq!(concerns(output.stdout()), ["mig"]);
 }
 
 #[test]
 fn every_fact_can_be_missing_alone() {
-    let doubled = Doubled::driver_and_nvml();
+    let double = Double::driver_and_nvml();
     let variables =
         ["DRIVER", "POWER_LIMIT", "REASONS", "SM_CLOCK", "TEMPERATURE", "ECC", "VIRTUALIZATION", "BUSY", "LINK_WIDTH"];
     let names = variables.map(|variable| format!("RUNGWISE_DOUBLE_NVML_{variable}"));
     let words = ["unsupported", "denied", "missing"];
     let planted: Vec<_> = names.iter().zip(words.iter().cycle()).map(|(name, word)| (name.as_str(), *word)).collect();
-    let output = doubled.calibrate(&["--device", "0"], &planted);
-    insta::assert_snapshot!(gpu_part(text(&output.stdout)), @r"
+    let output = double.calibrate(&["--device", "0"], &planted);
+    insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       nvidia-smi index 0
       driver           not available (not supported here)
@@ -193,8 +192,8 @@ fn every_fact_can_be_missing_alone() {
       memory used      4.00 MiB
       PCIe link        not available (this driver has no nvmlDeviceGetCurrPcieLinkWidth)
     ");
-    let output = doubled.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_INIT", "18")]);
-    insta::assert_snapshot!(gpu_part(text(&output.stdout)), @r"
+    let output = double.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_INIT", "18")]);
+    insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       state            not available (NVML and the kernel driver are of different versions: reboot after a driver update)
     ");

@@ -149,6 +149,14 @@ mod tests {
         let verdict = report.verdict().unwrap();
         assert_eq!((verdict.exit(), verdict), (Exit::Unexpected, Verdict { ok: 1, failed: 1, not_available: 1 }));
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r"
+        ok             this                                                 1 of 1
+        not available  that                                                 no library
+
+        ok: 1 checks passed, 1 not available
+        FAILED         the other                                            first line
+                       second line
+
+        FAILED: 1 of 2 checks, 1 not available
         ");
     }
 }

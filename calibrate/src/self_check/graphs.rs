@@ -5,13 +5,12 @@ use std::io;
 use kernels::bf16::{self, Bf16};
 use kernels::geometry::GeometryError;
 use kernels::launch::{Address, DecodeSplits};
-use kernels::reference::{Heads, PagedCache};
+use kernels::reference::{Heads, PagedCache, Row};
 use kernels::step::{AttentionShape, StepShape};
 use kernels::units::{Requests, Rows};
 
 use super::finding::{Lost, Report};
-use super::reference::Reference;
-use super::tiny;
+use super::{reference, tiny};
 use crate::device::{DeviceError, Session};
 use crate::model::{Batch, Captured, Mode, Model, StepError};
 
@@ -40,9 +39,9 @@ enum Failed {
     #[error("{what}: {got}, expected {want}")]
     Count { what: String, got: usize, want: usize },
     #[error(
-        "{step}: logits differ from the reference by {off_by:.1e} of their norm: expected at most {REFERENCE_LIMIT:.1e}"
+        "{step}: {what} differ from the reference by {off_by:.1e} of their norm: expected at most {REFERENCE_LIMIT:.1e}"
     )]
-    Reference { step: String, off_by: f64 },
+    Reference { step: String, what: &'static str, off_by: f64 },
     #[error("{step}: slot {slot} of layer {layer} was written by a padded row")]
     Padding { step: String, layer: usize, slot: usize },
 }
@@ -250,16 +249,7 @@ impl Bench<'_> {
     /// Compares the caches with what they were, everywhere but in the slots of the batch's tokens.
     fn only_own_slots(&self, step: &Step, batch: &Batch, traces: &Traces) -> Result<(), Failed> {
         let size = self.model.limits().block_size;
-        let own: Vec<usize> = batch
-            .requests
-            .iter()
-            .flat_map(|request| {
-                (request.context..).take(request.tokens.len()).map(move |position| {
-                    let block = request.blocks[(position / size) as usize].unsigned_abs();
-                    (block * size + position % size) as usize
-                })
-            })
-            .collect();
+        let own: Vec<usize> = reference::rows(batch, size).iter().map(|row| row.slot.unsigned_abs() as usize).collect();
         for (layer, content) in traces.caches.iter().enumerate() {
             let before = self.paged(tiny::cache(self.model, layer));
             let after = self.paged(bf16::from_bytes(content));
@@ -273,29 +263,32 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Logits, and the keys and values that were written, of every step.
     fn reference(&mut self) -> Result<String, Failed> {
-        let reference = Reference::new(self.model.geometry(), self.model.constants());
-        let layers = self.model.geometry().layers as usize;
+        let values = reference::values(self.model);
         let mut worst: f64 = 0.0;
         for step in self.steps {
             for batch in &step.batches {
                 let traces = self.eager(step, batch)?;
-                let mut caches: Vec<PagedCache<f64>> =
-                    (0..layers).map(|layer| self.paged(tiny::cache(self.model, layer)).to_f64()).collect();
-                let want = reference.logits(batch, &mut caches);
-                let got = bf16::to_f64s(&bf16::from_bytes(&traces.logits));
-                let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
-                let off_by = squares(&mut got.iter().zip(&want).map(|(got, want)| got - want));
-                let off_by = (off_by / squares(&mut want.iter().copied())).sqrt();
-                // NaN is within no limit.
-                let is_close = off_by <= REFERENCE_LIMIT;
-                if !is_close {
-                    return Err(Failed::Reference { step: step.name.clone(), off_by });
+                let before = (0..traces.caches.len()).map(|layer| self.paged(tiny::cache(self.model, layer)).to_f64());
+                let mut caches: Vec<PagedCache<f64>> = before.collect();
+                let rows = reference::rows(batch, self.model.limits().block_size);
+                let want = reference::logits(&values, batch, &rows, &mut caches);
+                let mut compare = |what, got: &[f64], want: &[f64]| {
+                    let off_by = off_by(got, want);
+                    worst = worst.max(off_by);
+                    // NaN is within no limit.
+                    let is_close = off_by <= REFERENCE_LIMIT;
+                    is_close.then_some(()).ok_or_else(|| Failed::Reference { step: step.name.clone(), what, off_by })
+                };
+                compare("logits", &bf16::to_f64s(&bf16::from_bytes(&traces.logits))[..want.len()], &want)?;
+                for (got, want) in traces.caches.iter().zip(&caches) {
+                    let got = self.paged(bf16::from_bytes(got)).to_f64();
+                    compare("keys and values", &written(&got, &rows), &written(want, &rows))?;
                 }
-                worst = worst.max(off_by);
             }
         }
-        Ok(format!("logits off by {worst:.1e} of their norm (limit {REFERENCE_LIMIT:.1e})"))
+        Ok(format!("off by {worst:.1e} of the norm (limit {REFERENCE_LIMIT:.1e})"))
     }
 
     fn paged(&self, elements: Vec<Bf16>) -> PagedCache<Bf16> {
@@ -336,4 +329,16 @@ impl Bench<'_> {
         let caches = layers.map(|layer| self.model.cache(self.session, layer)).collect::<Result<_, _>>()?;
         Ok(Traces { logits: bytes, tokens: self.model.tokens(self.session, sampled)?, caches })
     }
+}
+
+/// The norm of the differences, relative to that of what is wanted.
+fn off_by(got: &[f64], want: &[f64]) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+    norm(&mut got.iter().zip(want).map(|(got, want)| got - want)) / norm(&mut want.iter().copied())
+}
+
+/// Keys and values of a step's new tokens.
+fn written(cache: &PagedCache<f64>, rows: &[Row]) -> Vec<f64> {
+    let slots = rows.iter().map(|row| row.slot.unsigned_abs() as usize);
+    slots.flat_map(|slot| [cache.keys(slot), cache.values(slot)].concat()).collect()
 }
