@@ -5,4 +5,5 @@
 mod cases;
 mod compiler;
 mod executor;
+mod model;
 mod planted;

@@ -171,7 +171,7 @@ impl Model {
         self.admit(shape)?;
         let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
         let mut runner = EagerRunner { session, pool: &mut self.pools.eager, products: &self.products };
-        step.run(&mut runner, Output::HeldUntilHead)
+        step.run(&mut runner, Output::HeldThroughHead)
     }
 
     /// Captures a step: a warm-up run first, then one graph (FULL) or one for each piece (PIECEWISE). Largest shapes should

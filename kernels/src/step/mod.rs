@@ -394,9 +394,6 @@ impl<'a> Step<'a> {
             table_rows: int(self.shape.rows.0),
         };
         runner.perform(StepPart::Launch(choice.over(rows)?))?;
-        if output == Output::HeldUntilHead {
-            runner.free(hidden)?;
-        }
         let logits = runner.allocate(u64::from(rows.0) * u64::from(vocabulary) * ACTIVATION_BYTES)?;
         let (weight, bias) = (self.weights.head, Address::NONE);
         let product = Product { out: logits, input: chosen, weight, bias, rows, outputs: vocabulary, inputs: width };
@@ -405,6 +402,9 @@ impl<'a> Step<'a> {
         let argmax = Argmax { out: self.buffers.tokens, logits, vocabulary: int(vocabulary) };
         runner.perform(StepPart::Launch(argmax.over(rows)?))?;
         runner.free(logits)?;
+        if output == Output::HeldThroughHead {
+            runner.free(hidden)?;
+        }
         Ok(logits)
     }
 

@@ -31,8 +31,8 @@ pub enum StepPart {
 /// When the model's output, the final norm's, is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Once the head has read it: eager steps, and graphs that hold the head.
-    HeldUntilHead,
+    /// Behind the head: eager steps, and graphs that hold the head.
+    HeldThroughHead,
     /// At the end of the last piece: engines hold the output of a captured graph only weakly, so that the next rung uses
     /// its memory again (GPU specification section 4). What the head allocates must then come from another pool.
     HeldWeakly,

@@ -138,7 +138,7 @@ fn spelled(parts: &[StepPart]) -> String {
 #[test]
 fn parts_come_in_order() {
     let plain = geometry(|_| {});
-    let spell = |model: &ModelGeometry, shape| spelled(&run(model, shape, Output::HeldUntilHead).0.parts);
+    let spell = |model: &ModelGeometry, shape| spelled(&run(model, shape, Output::HeldThroughHead).0.parts);
     assert_eq!(spell(&plain, DECODE), "enPr|wd/PnPsPnPr|wd/PnPsPn#ePa");
     assert_eq!(spell(&plain, MIXED), "enPr|wp/PnPsPnPr|wp/PnPsPn#ePa");
     let split = StepShape { attention: AttentionShape::Decode { splits: DecodeSplits::exactly(2) }, ..DECODE };
@@ -152,7 +152,7 @@ fn launches_are_the_operations_and_the_row_choice_and_the_joins() {
     let split = StepShape { attention: AttentionShape::Decode { splits: DecodeSplits::exactly(2) }, ..DECODE };
     for model in [geometry(|_| {}), geometry(|shape| (shape.qk_norm, shape.layers) = (true, 5))] {
         for (shape, joins) in [(DECODE, 0), (MIXED, 0), (split, model.layers)] {
-            let (notes, launches) = run(&model, shape, Output::HeldUntilHead);
+            let (notes, launches) = run(&model, shape, Output::HeldThroughHead);
             let counted = notes.parts.iter().filter(|part| !matches!(part, StepPart::Enter(_))).count();
             assert_eq!(counted, launches as usize);
             assert_eq!(launches, step_operations(&model) + 1 + joins);
@@ -163,7 +163,7 @@ fn launches_are_the_operations_and_the_row_choice_and_the_joins() {
 #[test]
 fn pieces_are_one_more_than_attentions() {
     let model = geometry(|shape| shape.layers = 5);
-    let (notes, _) = run(&model, DECODE, Output::HeldUntilHead);
+    let (notes, _) = run(&model, DECODE, Output::HeldThroughHead);
     let places: Vec<Place> = notes
         .parts
         .iter()
@@ -180,7 +180,7 @@ fn pieces_are_one_more_than_attentions() {
 #[test]
 fn every_activation_is_freed_once_and_the_peak_is_known() {
     let model = geometry(|_| {});
-    for output in [Output::HeldUntilHead, Output::HeldWeakly] {
+    for output in [Output::HeldThroughHead, Output::HeldWeakly] {
         let (notes, _) = run(&model, DECODE, output);
         assert!(notes.live.is_empty(), "{:?}", notes.live);
         // 8 rows of bf16: residual 128, gate and up 640, their product 320.
@@ -191,7 +191,7 @@ fn every_activation_is_freed_once_and_the_peak_is_known() {
 #[test]
 fn a_bias_is_passed_only_if_the_model_has_one() {
     for has_bias in [false, true] {
-        let (notes, _) = run(&geometry(|shape| shape.qkv_bias = has_bias), DECODE, Output::HeldUntilHead);
+        let (notes, _) = run(&geometry(|shape| shape.qkv_bias = has_bias), DECODE, Output::HeldThroughHead);
         let biased = |part: &&StepPart| matches!(part, StepPart::Product(product) if product.bias != Address::NONE);
         assert_eq!(notes.parts.iter().filter(biased).count(), if has_bias { 2 } else { 0 });
     }
@@ -203,7 +203,7 @@ fn what_cannot_be_run_is_refused_by_name() {
         let model = geometry(change);
         let (weights, buffers) = (weights(layers), buffers(2));
         let step = Step::new(&model, Constants::default(), &weights, &buffers, shape);
-        step.and_then(|step| step.run(&mut Notes::default(), Output::HeldUntilHead)).unwrap_err().to_string()
+        step.and_then(|step| step.run(&mut Notes::default(), Output::HeldThroughHead)).unwrap_err().to_string()
     };
     assert_eq!(
         refused(|shape| shape.weight_bits = 8, DECODE, 2),
