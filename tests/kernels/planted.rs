@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use kernels::check::{Case, CheckError};
-use kernels::launch::{Address, Argmax, Arguments, Kernel, Launch};
+use kernels::launch::{Address, Argmax, Arguments, Kernel, Launch, Product, ProductPlan, Tile, Workspace};
 use kernels::machine::Machine;
 use kernels::units::Rows;
 
@@ -413,6 +413,35 @@ fn missing_and_swapped_arguments_are_caught() {
         });
         assert!(failed.count() > 0, "swapped operands of {symbol} were not noticed");
     }
+}
+
+#[test]
+fn misaligned_operands_and_too_little_shared_memory_are_caught() {
+    let Some(compiler) = compiler::compiler() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let mut machine = Executor::new(&library, 0);
+    let at = machine.allocate(1 << 16).unwrap();
+
+    // Typed launches refuse this operand; the device layer could still pass it on.
+    let arguments = Arguments::default().with(at).with(at.offset(256 + 2)).with(8);
+    let argmax = Argmax { out: at, logits: at.offset(256), vocabulary: 8 }.over(Rows(1)).unwrap();
+    let error = machine.launch(&spoiled(&argmax, arguments)).unwrap_err();
+    assert!(
+        matches!(&error, ExecutorError::Launch { code: 3, message } if message.contains("no multiple of 16")),
+        "{error}"
+    );
+
+    let [rows, outputs, inputs] = [1, 64, 64];
+    let product = Product { out: at, input: at, weight: at, bias: Address::NONE, rows: Rows(rows), outputs, inputs };
+    let whole = product.under(ProductPlan { tile: Tile::Rows16, splits: 1 }, Workspace::default()).unwrap();
+    machine.launch(&whole).unwrap();
+    // One stage is enough for one step along the inner dimension; half a one is not.
+    let error = machine.launch(&Launch { shared_bytes: whole.shared_bytes / 8, ..whole }).unwrap_err();
+    assert!(
+        matches!(&error, ExecutorError::Launch { code: 3, message } if message.contains("of 5120 that the block has")),
+        "{error}"
+    );
 }
 
 /// The launch's arguments with two pointers exchanged.
