@@ -31,9 +31,44 @@ fn a_driver_or_gpu_that_is_too_old_says_what_is_needed() {
 
 #[test]
 fn a_gpu_that_cannot_be_taken_says_who_has_it() {
+    insta::assert_snapshot!("mps", refusal(&[("RUNGWISE_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1=807")]));
     insta::assert_snapshot!("prohibited", refusal(&[("RUNGWISE_DOUBLE_COMPUTE_MODE", "2")]));
     insta::assert_snapshot!(
         "exclusive",
         refusal(&[("RUNGWISE_DOUBLE_COMPUTE_MODE", "3"), ("RUNGWISE_DOUBLE_BUSY", "1")])
     );
+}
+
+#[test]
+fn memory_that_does_not_suffice_is_told_with_what_was_asked_for() {
+    // What a context takes, and hardly more.
+    insta::assert_snapshot!("full", refusal(&[("RUNGWISE_DOUBLE_MEMORY_BYTES", "526385152")]));
+    let no_room = [("RUNGWISE_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1=2")];
+    insta::assert_snapshot!("no_room_for_a_context", refusal(&no_room));
+}
+
+#[test]
+fn no_device_at_all() {
+    insta::assert_snapshot!("none_shown", refusal(&[("RUNGWISE_DOUBLE_DEVICES", "0")]));
+    let hidden = [("RUNGWISE_DOUBLE_INIT_STATUS", "100"), ("CUDA_VISIBLE_DEVICES", "9")];
+    insta::assert_snapshot!("hidden", refusal(&hidden));
+}
+
+/// A function that a driver has had since 12.3 or 12.4 costs a check, not the program.
+#[test]
+fn a_driver_of_12_0_has_everything_that_is_needed() {
+    let run = Double::driver().calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_DRIVER_VERSION", "12000")]);
+    assert!(run.stdout().contains("CUDA 12.0"), "{}", run.stdout());
+    assert_eq!(run.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_function_that_the_driver_lacks_is_named() {
+    let run = Double::driver().lacking("cuGraphUpload").calibrate(&["--device", "0"], &[]);
+    assert_eq!((run.code(), run.stdout()), (Some(4), ""));
+    insta::assert_snapshot!("missing_function", run.stderr());
+    let run = Double::driver().lacking("cuFuncGetName").calibrate(&["--self-check"], &[]);
+    let lost = "cuFuncGetName is missing: the kernels of a graph are counted, not named";
+    assert!(run.stdout().contains(lost), "{}", run.stdout());
+    assert!(run.stdout().contains("kernels load"), "nothing else is lost:\n{}", run.stdout());
 }

@@ -71,6 +71,19 @@ impl Double {
         Some(Self { kernels: Some(path), ..Self::driver() })
     }
 
+    /// Takes an exported function away: another name of the same length stands in its place.
+    pub(crate) fn lacking(self, function: &str) -> Self {
+        let name = [b"\0", function.as_bytes(), b"\0"].concat();
+        for file in DRIVER {
+            let path = self.folder.path().join(file);
+            let mut bytes = fs::read(&path).expect("the double was copied there");
+            let place = bytes.windows(name.len()).position(|window| window == name);
+            bytes[place.expect("the double exports it") + 1] = b'x';
+            fs::write(&path, bytes).expect("the folder can be written");
+        }
+        self
+    }
+
     /// Runs the binary with these variables set.
     pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let report = self.folder.path().join("report");

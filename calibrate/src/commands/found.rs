@@ -25,9 +25,10 @@ pub(super) struct Found {
 impl Found {
     /// Opens the driver, and NVML if it is there.
     pub(super) fn look() -> Result<Self, DeviceError> {
-        let library = Library::open()?;
+        let library = Library::open();
         let nvml = Nvml::open();
         let cards = nvml.as_ref().map_err(NotAvailable::clone).and_then(Nvml::cards);
+        let library = library.map_err(|error| with_reason(error, cards.as_deref().unwrap_or_default()))?;
         let known = cards.as_deref().unwrap_or_default();
         let shown = Card::all(library)?.into_iter().map(|card| Ok(with_instance(card.shown()?, known)));
         let visible = shown.collect::<Result<_, DeviceError>>()?;
@@ -62,5 +63,44 @@ impl Found {
             writeln!(out, "driver   the tests' driver double, version {version}: nothing here comes from a GPU")?;
         }
         writeln!(out, "driver   CUDA {}", self.library.version())
+    }
+}
+
+/// No device, because a card is cut into MIG instances of which there is none: CUDA cannot tell, NVML can.
+fn with_reason(error: DeviceError, cards: &[SmiCard]) -> DeviceError {
+    let is_empty = |card: &&SmiCard| card.mig == Ok(true) && card.instances.is_empty();
+    match (&error, cards.iter().find(is_empty)) {
+        (DeviceError::NoDevice { visible_devices: None, .. }, Some(card)) => {
+            let device = card.name.as_ref().map_or_else(|_| format!("card {}", card.index), String::clone);
+            DeviceError::NoMigInstance { device }
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_without_instances_is_why_there_is_no_device() {
+        let not_asked = || NotAvailable::because("not asked");
+        let card = SmiCard {
+            index: 0,
+            name: Ok("NVIDIA A100".into()),
+            uuid: Err(not_asked()),
+            pci: Err(not_asked()),
+            memory_used: Err(not_asked()),
+            memory_total: Err(not_asked()),
+            mig: Ok(true),
+            instances: Vec::new(),
+            compute_mode: Err(not_asked()),
+        };
+        let none = DeviceError::NoDevice { visible_devices: None, nodes_are_missing: false };
+        let explained = with_reason(none.clone(), std::slice::from_ref(&card));
+        assert_eq!(explained.to_string(), "NVIDIA A100 is partitioned (MIG), and no instance of it is visible");
+        assert_eq!(with_reason(none.clone(), &[SmiCard { mig: Ok(false), ..card.clone() }]), none);
+        let hidden = DeviceError::NoDevice { visible_devices: Some("7".into()), nodes_are_missing: false };
+        assert_eq!(with_reason(hidden.clone(), &[card]), hidden);
     }
 }

@@ -8,7 +8,7 @@ use kernels::units::Bytes;
 use miette::Diagnostic;
 
 use super::library::Version;
-use super::status::Status;
+use super::status::{Status, code};
 use crate::exit::Exit;
 
 /// Why a GPU could not be used.
@@ -116,6 +116,18 @@ pub enum DeviceError {
         free: Bytes,
         /// What the GPU has.
         total: Bytes,
+    },
+    /// The driver found no memory for what it keeps itself: a context, code, an executable graph.
+    #[error("out of memory ({status})")]
+    Full {
+        /// What the driver answered.
+        status: NamedStatus,
+    },
+    /// Contexts are shared through an MPS server that does not work.
+    #[error("the MPS server cannot be used ({status})")]
+    Mps {
+        /// What the driver answered.
+        status: NamedStatus,
     },
     /// The driver's compiler does not know the version of PTX.
     #[error("the driver does not accept the PTX of module {} ({status})", module.name())]
@@ -269,11 +281,14 @@ impl DeviceError {
                 .into(),
             Self::NoMigInstance { .. } => "create a compute instance, and name its UUID (`nvidia-smi -L` shows it as MIG-...)".into(),
             Self::OutOfMemory { asked, total, .. } if asked.0 > total.0 => "choose a larger GPU (`--device`)".into(),
-            Self::OutOfMemory { .. } => "end what else runs on this GPU (`nvidia-smi` shows it), or choose another (`--device`)".into(),
+            Self::Mps { .. } => "start it anew (nvidia-cuda-mps-control), wait for its other clients, or unset \
+                                 CUDA_MPS_PIPE_DIRECTORY to do without it"
+                .into(),
+            Self::Full { .. } | Self::OutOfMemory { .. } => "end what else runs on this GPU (`nvidia-smi` shows it), or choose another (`--device`)".into(),
             Self::UnsupportedPtx { driver, .. } => {
                 format!("update the driver (it supports CUDA {driver}), or compile for this GPU alone with `--nvrtc`")
             }
-            Self::Module { status, .. } if status.status.code == super::status::code::NO_BINARY_FOR_GPU => {
+            Self::Module { status, .. } if status.status.code == code::NO_BINARY_FOR_GPU => {
                 "the kernels were compiled for another GPU: leave `--nvrtc` out, or let it compile for this one".into()
             }
             Self::Lost { .. } => "run it again; if it happens again, report it with the output of `calibrate --self-check`".into(),
@@ -295,7 +310,7 @@ impl DeviceError {
     /// How the program ends with it: no usable GPU, one that is busy now, or a failure nobody expected.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Busy { .. } => Exit::TooNoisy,
+            Self::Busy { .. } | Self::Full { .. } | Self::Mps { .. } => Exit::TooNoisy,
             Self::OutOfMemory { asked, total, .. } if asked.0 <= total.0 => Exit::TooNoisy,
             Self::BadAddress { .. }
             | Self::Module { .. }
@@ -322,6 +337,11 @@ impl Diagnostic for DeviceError {
 impl From<Status> for DeviceError {
     fn from(status: Status) -> Self {
         let named = super::library::named(status);
-        if status.is_sticky() { Self::Lost { status: named } } else { Self::Refused { status: named } }
+        match status.code {
+            _ if status.is_sticky() => Self::Lost { status: named },
+            code::OUT_OF_MEMORY => Self::Full { status: named },
+            code::MPS_FIRST..=code::MPS_LAST => Self::Mps { status: named },
+            _ => Self::Refused { status: named },
+        }
     }
 }

@@ -58,16 +58,19 @@ impl Graph {
         self.nodes
     }
 
-    /// Dependencies between them: one less than the nodes, if each waits for the one before.
+    /// Dependencies between them: one less than the nodes, if each waits for the one before. `None` where the driver cannot
+    /// tell.
     ///
     /// # Errors
     /// The driver refuses to tell.
-    pub fn edges(&self) -> Result<usize, DeviceError> {
+    pub fn edges(&self) -> Result<Option<usize>, DeviceError> {
         let mut count = 0;
         let none = std::ptr::null_mut();
         // SAFETY: without arrays the driver writes the count only.
-        unsafe { self.context.functions().graph_edges(self.raw, none, none, &raw mut count) }?;
-        Ok(count)
+        match unsafe { self.context.functions().graph_edges(self.raw, none, none, &raw mut count) } {
+            None => Ok(None),
+            Some(told) => Ok(told.map(|()| Some(count))?),
+        }
     }
 
     /// How often each kernel is in it, by symbol; `None` where the driver cannot name kernels.

@@ -40,5 +40,8 @@ pub(super) mod code {
     pub(in crate::device) const SYSTEM_NOT_READY: u32 = 802;
     pub(in crate::device) const DRIVER_MISMATCH: u32 = 803;
     pub(in crate::device) const COMPAT_NOT_SUPPORTED: u32 = 804;
+    /// The first and the last of those about the MPS server.
+    pub(in crate::device) const MPS_FIRST: u32 = 805;
+    pub(in crate::device) const MPS_LAST: u32 = 810;
     pub(in crate::device) const GRAPH_UPDATE_FAILURE: u32 = 910;
 }

@@ -196,7 +196,6 @@ symbols! {
         );
 
         graph_nodes = "cuGraphGetNodes"(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
-        graph_edges = "cuGraphGetEdges"(graph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, count: *mut usize);
         node_type = "cuGraphNodeGetType"(node: CUgraphNode, node_type: *mut c_uint);
         graph_destroy = "cuGraphDestroy"(graph: CUgraph);
         graph_instantiate = "cuGraphInstantiateWithParams"(executable: *mut CUgraphExec, graph: CUgraph, params: *mut InstantiateParams);
@@ -206,6 +205,8 @@ symbols! {
         executable_destroy = "cuGraphExecDestroy"(executable: CUgraphExec);
     }
     optional {
+        graph_edges = "cuGraphGetEdges"(graph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, count: *mut usize)
+            or "the dependencies of a graph are not counted";
         device_card_uuid = "cuDeviceGetUuid"(uuid: *mut CUuuid, device: CUdevice)
             or "MIG instances are not told from whole GPUs";
         kernel_node_params = "cuGraphKernelNodeGetParams_v2"(node: CUgraphNode, params: *mut KernelNodeParams)

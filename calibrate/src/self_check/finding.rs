@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
+use super::Stopped;
 use crate::device::DeviceError;
 use crate::exit::Exit;
 
@@ -101,12 +102,27 @@ impl<'w> Report<'w> {
     }
 
     /// Adds a check's result. True if the context is lost, and nothing more can be checked.
-    pub(super) fn conclude<E: Error + Lost>(&mut self, name: &str, result: Result<String, E>) -> io::Result<bool> {
-        match result {
-            Ok(figure) => self.add(Finding::ok(name, figure)).map(|()| false),
-            Err(error) => {
+    ///
+    /// # Errors
+    /// The device cannot be used just now, which is no verdict on it; or the line cannot be written.
+    pub(super) fn conclude<E: Error + Cause>(
+        &mut self,
+        name: &str,
+        result: Result<String, E>,
+    ) -> Result<bool, Stopped> {
+        let error = match result {
+            Ok(figure) => {
+                self.add(Finding::ok(name, figure))?;
+                return Ok(false);
+            }
+            Err(error) => error,
+        };
+        match error.device() {
+            Some(cause) if cause.exit() != Exit::Unexpected => Err(cause.clone().into()),
+            cause => {
+                let is_lost = matches!(cause, Some(DeviceError::Lost { .. }));
                 self.add(Finding::failed(name, &error))?;
-                Ok(error.is_lost())
+                Ok(is_lost)
             }
         }
     }
@@ -123,15 +139,10 @@ impl<'w> Report<'w> {
     }
 }
 
-/// Whether an error means that the context is gone.
-pub(super) trait Lost {
-    fn is_lost(&self) -> bool;
-}
-
-impl Lost for DeviceError {
-    fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. })
-    }
+/// An error that the device may be the cause of.
+pub(super) trait Cause {
+    /// The device's error, if it is one.
+    fn device(&self) -> Option<&DeviceError>;
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! A tiny model: graphs against eager steps, the two modes against each other, padding, and the reference.
 
-use std::io;
-
 use kernels::bf16::{self, Bf16};
 use kernels::geometry::GeometryError;
 use kernels::launch::{Address, DecodeSplits};
@@ -9,7 +7,8 @@ use kernels::reference::{Heads, PagedCache, Row};
 use kernels::step::{AttentionShape, StepShape};
 use kernels::units::{Requests, Rows};
 
-use super::finding::{Lost, Report};
+use super::Stopped;
+use super::finding::{Cause, Report};
 use super::{reference, tiny};
 use crate::device::{DeviceError, Session};
 use crate::model::{Batch, Captured, Mode, Model, StepError};
@@ -46,11 +45,11 @@ enum Failed {
     Padding { step: String, layer: usize, slot: usize },
 }
 
-impl Lost for Failed {
-    fn is_lost(&self) -> bool {
+impl Cause for Failed {
+    fn device(&self) -> Option<&DeviceError> {
         match self {
-            Self::Step(StepError::Device(error)) | Self::Device(error) => error.is_lost(),
-            _ => false,
+            Self::Step(StepError::Device(error)) | Self::Device(error) => Some(error),
+            _ => None,
         }
     }
 }
@@ -89,7 +88,7 @@ struct Step {
 }
 
 /// Runs the checks; true if the context is lost.
-pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> io::Result<bool> {
+pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
     let loaded = tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry)?));
     let mut model = match loaded {
         Ok(model) => model,

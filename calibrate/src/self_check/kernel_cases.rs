@@ -1,12 +1,12 @@
 //! Every kernel against its reference: one line a kernel.
 
-use std::io;
-
 use kernels::check::{Case, CheckError, Margin, Size, cases};
 use kernels::launch::Kernel;
 
-use super::finding::{Finding, Lost, Report};
+use super::Stopped;
+use super::finding::{Finding, Report};
 use crate::device::{DeviceError, Session};
+use crate::exit::Exit;
 
 /// A case that did not pass.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,10 @@ struct CaseFailed {
 }
 
 /// Runs the cases of these sizes, kernel by kernel; true if the context is lost.
-pub(super) fn run(session: &mut Session, sizes: &[Size], report: &mut Report<'_>) -> io::Result<bool> {
+///
+/// # Errors
+/// The device cannot be used just now, or a line cannot be written.
+pub(super) fn run(session: &mut Session, sizes: &[Size], report: &mut Report<'_>) -> Result<bool, Stopped> {
     let cases: Vec<Case> = cases().into_iter().filter(|case| sizes.contains(&case.size)).collect();
     for &kernel in Kernel::ALL {
         // The kernel that joins split attention is checked with the one that splits.
@@ -31,8 +34,9 @@ pub(super) fn run(session: &mut Session, sizes: &[Size], report: &mut Report<'_>
         for case in &own {
             match case.run(&mut session.scratch()) {
                 Ok(margin) => worst = worst.worse(margin),
+                Err(CheckError::Machine(error)) if error.exit() != Exit::Unexpected => return Err(error.into()),
                 Err(error) => {
-                    let is_lost = matches!(&error, CheckError::Machine(error) if error.is_lost());
+                    let is_lost = matches!(&error, CheckError::Machine(DeviceError::Lost { .. }));
                     failed.push(CaseFailed { name: case.name.clone(), error });
                     if is_lost {
                         report.add(failure(&name, &failed))?;
