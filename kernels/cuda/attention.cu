@@ -14,8 +14,9 @@ constexpr int WARPS = THREADS / GP_LANES;
 constexpr int WARP_TOKENS = 16;
 constexpr int TILE_TOKENS = WARPS * WARP_TOKENS;
 constexpr int STAGES = 2;
-// Query rows of a warp: the 16-wide side of an mma.
+// Query rows of a warp, the 16-wide side of an mma, and of a prefill block.
 constexpr int WARP_ROWS = 16;
+constexpr int TILE_ROWS = WARPS * WARP_ROWS;
 constexpr int CHUNK_BYTES = 16;
 constexpr int CHUNK_ELEMENTS = 8;
 constexpr float LOG2_E = 1.4426950408889634f;
@@ -50,7 +51,9 @@ struct Attention {
 
     // Where a chunk of a token's keys (or values, further on by VALUES_OFFSET) lies; chunks are exchanged by the token's
     // number, so that eight tokens' loads meet eight different banks.
-    static GP_DEVICE unsigned chunk_offset(int token, int chunk) { return token * LINE_BYTES + (chunk ^ (token % 8)) * CHUNK_BYTES; }
+    static GP_DEVICE unsigned chunk_offset(int token, int chunk) {
+        return token * LINE_BYTES + (chunk ^ (token % 8)) * CHUNK_BYTES;
+    }
 
     // The row of the cache (one token's keys or values) of token lane % 16 of this warp's tokens of a tile, or -1 from token
     // `end` on.
@@ -103,7 +106,8 @@ struct Attention {
 
     // Takes in `TOKENS` tokens of a stage, from `stage_token` on. A row sees the first `seen` of them, by row.
     template <int TOKENS>
-    static GP_DEVICE void take(Rows<HEAD_SIZE> &rows, unsigned stage, int stage_token, int seen_low, int seen_high, float scale_log2) {
+    static GP_DEVICE void take(Rows<HEAD_SIZE> &rows, unsigned stage, int stage_token, int seen_low, int seen_high,
+                               float scale_log2) {
         const int lane = threadIdx.x % GP_LANES;
         const unsigned tile = stage * STAGE_BYTES;
         float scores[TOKENS / 8][4];
@@ -173,9 +177,10 @@ struct Attention {
         // Sums of one mma are, in pairs, the operand of the next.
 #pragma unroll
         for (int i = 0; i < TOKENS / 16; i++) {
-            const unsigned weights[4] = {
-                gp_pack(scores[2 * i][0], scores[2 * i][1]), gp_pack(scores[2 * i][2], scores[2 * i][3]),
-                gp_pack(scores[2 * i + 1][0], scores[2 * i + 1][1]), gp_pack(scores[2 * i + 1][2], scores[2 * i + 1][3])};
+            const unsigned weights[4] = {gp_pack(scores[2 * i][0], scores[2 * i][1]),
+                                         gp_pack(scores[2 * i][2], scores[2 * i][3]),
+                                         gp_pack(scores[2 * i + 1][0], scores[2 * i + 1][1]),
+                                         gp_pack(scores[2 * i + 1][2], scores[2 * i + 1][3])};
 #pragma unroll
             for (int j = 0; j < HEAD_SIZE / 16; j++) {
                 unsigned values[4];
@@ -196,15 +201,16 @@ struct Attention {
         }
     }
 
-    static GP_DEVICE void decode(bf16 *out, float *partial, const bf16 *qkv, const Context &context, int request, int query_heads,
-                          int first, int end, int split, int splits, float scale_log2) {
+    static GP_DEVICE void decode(bf16 *out, float *partial, const bf16 *qkv, const Context &context, int request,
+                                 int query_heads, int first, int end, int split, int splits, float scale_log2) {
         const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
         const int group = query_heads / context.kv_heads, first_head = context.kv_head * group;
         const int width = (query_heads + 2 * context.kv_heads) * HEAD_SIZE;
         const bf16 *queries = qkv + static_cast<unsigned long long>(request) * width + first_head * HEAD_SIZE;
         Rows<HEAD_SIZE> rows;
         const int low = lane / 4, high = low + 8;
-        begin(rows, low < group ? queries + low * HEAD_SIZE : nullptr, high < group ? queries + high * HEAD_SIZE : nullptr);
+        begin(rows, low < group ? queries + low * HEAD_SIZE : nullptr,
+              high < group ? queries + high * HEAD_SIZE : nullptr);
 
         // The warps share nothing until the end: each takes in the tokens that it copied itself.
         copy_tokens(context, 0, look_up(context, first, end));
@@ -235,7 +241,8 @@ struct Attention {
 #pragma unroll
             for (int i = 0; i < HEAD_SIZE / 8; i++) {
                 const unsigned column = 2 + i * 8 + lane % 4 * 2;
-                gp_store_shared(to + column * sizeof(float), make_float2(rows.values[i][row * 2], rows.values[i][row * 2 + 1]));
+                gp_store_shared(to + column * sizeof(float),
+                                make_float2(rows.values[i][row * 2], rows.values[i][row * 2 + 1]));
             }
         }
         __syncthreads();
@@ -270,8 +277,8 @@ struct Attention {
         }
     }
 
-    static GP_DEVICE void prefill(bf16 *out, const bf16 *qkv, const Context &context, int tile_row, int first_row, int chunk,
-                           int context_len, int query_heads, int head, float scale_log2) {
+    static GP_DEVICE void prefill(bf16 *out, const bf16 *qkv, const Context &context, int tile_row, int first_row,
+                                  int chunk, int context_len, int query_heads, int head, float scale_log2) {
         const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
         const int width = (query_heads + 2 * context.kv_heads) * HEAD_SIZE;
         const int low = tile_row + warp * WARP_ROWS + lane / 4, high = low + 8;
@@ -282,7 +289,7 @@ struct Attention {
 
         // Row r of the chunk sees the tokens up to and including its own.
         const int before = context_len - chunk;
-        const int end = before + min(tile_row + TILE_TOKENS, chunk);
+        const int end = before + min(tile_row + TILE_ROWS, chunk);
         copy_tokens(context, 0, look_up(context, 0, end));
         int looked_up = look_up(context, TILE_TOKENS, end);
         unsigned stage = 0;
@@ -292,7 +299,8 @@ struct Attention {
             __syncthreads();
             if (tile_token + TILE_TOKENS < end) copy_tokens(context, (stage + 1) % STAGES, looked_up);
             looked_up = look_up(context, tile_token + 2 * TILE_TOKENS, end);
-            take<TILE_TOKENS>(rows, stage, 0, before + low + 1 - tile_token, before + high + 1 - tile_token, scale_log2);
+            take<TILE_TOKENS>(rows, stage, 0, before + low + 1 - tile_token, before + high + 1 - tile_token,
+                              scale_log2);
             stage = (stage + 1) % STAGES;
         }
         gp_copy_wait<0>();
@@ -306,7 +314,8 @@ struct Attention {
             bf16 *to = out + (static_cast<unsigned long long>(first_row + chunk_row) * query_heads + head) * HEAD_SIZE;
 #pragma unroll
             for (int i = 0; i < HEAD_SIZE / 8; i++) {
-                gp_store(to + i * 8 + lane % 4 * 2, gp_pack(rows.values[i][row * 2] * factor, rows.values[i][row * 2 + 1] * factor));
+                gp_store(to + i * 8 + lane % 4 * 2,
+                         gp_pack(rows.values[i][row * 2] * factor, rows.values[i][row * 2 + 1] * factor));
             }
         }
     }
@@ -317,22 +326,24 @@ GP_KERNEL __launch_bounds__(THREADS)
                           const int *context_lens, int query_heads, int kv_heads, int head_size, int block_size,
                           int blocks_per_request, int splits, float scale) {
     const int request = blockIdx.x, kv_head = blockIdx.y, split = blockIdx.z;
-    const Context context = {cache, block_table + static_cast<unsigned long long>(request) * blocks_per_request, kv_heads,
-                             kv_head, block_size};
+    const Context context = {cache, block_table + static_cast<unsigned long long>(request) * blocks_per_request,
+                             kv_heads, kv_head, block_size};
     // Ranges of whole blocks, as even as they can be.
     const int context_len = context_lens[request];
     const int blocks = (context_len + block_size - 1) / block_size;
     const int first = gp_part_begin(blocks, split, splits) * block_size;
     const int end = min(gp_part_begin(blocks, split + 1, splits) * block_size, context_len);
     if (head_size == 128) {
-        Attention<128>::decode(out, partial, qkv, context, request, query_heads, first, end, split, splits, scale * LOG2_E);
+        Attention<128>::decode(out, partial, qkv, context, request, query_heads, first, end, split, splits,
+                               scale * LOG2_E);
     } else {
-        Attention<64>::decode(out, partial, qkv, context, request, query_heads, first, end, split, splits, scale * LOG2_E);
+        Attention<64>::decode(out, partial, qkv, context, request, query_heads, first, end, split, splits,
+                              scale * LOG2_E);
     }
 }
 
-GP_KERNEL __launch_bounds__(128)
-    decode_attention_merge_bf16(bf16 *__restrict__ out, const float *__restrict__ partial, int query_heads, int head_size, int splits) {
+GP_KERNEL __launch_bounds__(128) decode_attention_merge_bf16(bf16 *__restrict__ out, const float *__restrict__ partial,
+                                                             int query_heads, int head_size, int splits) {
     const unsigned long long head = static_cast<unsigned long long>(blockIdx.x) * query_heads + blockIdx.y;
     const float *ranges = partial + head * splits * (head_size + 2);
     float maximum = GP_MINUS_INFINITY;
@@ -349,19 +360,21 @@ GP_KERNEL __launch_bounds__(128)
 }
 
 GP_KERNEL __launch_bounds__(THREADS)
-    prefill_attention_bf16(bf16 *out, const bf16 *qkv, const bf16 *cache, const int *block_table, const int *query_starts,
-                           const int *context_lens, int query_heads, int kv_heads, int head_size, int block_size,
-                           int blocks_per_request, float scale) {
+    prefill_attention_bf16(bf16 *out, const bf16 *qkv, const bf16 *cache, const int *block_table,
+                           const int *query_starts, const int *context_lens, int query_heads, int kv_heads,
+                           int head_size, int block_size, int blocks_per_request, float scale) {
     const int head = blockIdx.y, request = blockIdx.z;
     const int first_row = query_starts[request], chunk = query_starts[request + 1] - first_row;
     // The grid is as long as the longest chunk; the tiles that see most begin first.
-    const int tile_row = static_cast<int>(gridDim.x - 1 - blockIdx.x) * TILE_TOKENS;
+    const int tile_row = static_cast<int>(gridDim.x - 1 - blockIdx.x) * TILE_ROWS;
     if (tile_row >= chunk) return;
-    const Context context = {cache, block_table + static_cast<unsigned long long>(request) * blocks_per_request, kv_heads,
-                             head / (query_heads / kv_heads), block_size};
+    const Context context = {cache, block_table + static_cast<unsigned long long>(request) * blocks_per_request,
+                             kv_heads, head / (query_heads / kv_heads), block_size};
     if (head_size == 128) {
-        Attention<128>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
+        Attention<128>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head,
+                                scale * LOG2_E);
     } else {
-        Attention<64>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head, scale * LOG2_E);
+        Attention<64>::prefill(out, qkv, context, tile_row, first_row, chunk, context_lens[request], query_heads, head,
+                               scale * LOG2_E);
     }
 }

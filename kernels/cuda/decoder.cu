@@ -10,8 +10,8 @@ GP_DEVICE T *row_start(T *base, int row, int width) {
     return base + static_cast<unsigned long long>(row) * width;
 }
 
-GP_KERNEL __launch_bounds__(256)
-    embed_bf16(bf16 *__restrict__ out, const bf16 *__restrict__ table, const int *__restrict__ ids, int hidden, int table_rows) {
+GP_KERNEL __launch_bounds__(256) embed_bf16(bf16 *__restrict__ out, const bf16 *__restrict__ table,
+                                            const int *__restrict__ ids, int hidden, int table_rows) {
     int id = ids[blockIdx.x];
     if (id < 0 || id >= table_rows) id = 0;
     const bf16 *from = row_start(table, id, hidden);
@@ -52,7 +52,8 @@ GP_DEVICE uint4 scaled_vector(uint4 kept, uint4 weight, float factor) {
 }
 
 GP_KERNEL __launch_bounds__(NORM_THREADS)
-    rms_norm_bf16(bf16 *out, bf16 *residual, const bf16 *input, const bf16 *__restrict__ weight, int hidden, float epsilon, int add) {
+    rms_norm_bf16(bf16 *out, bf16 *residual, const bf16 *input, const bf16 *__restrict__ weight, int hidden,
+                  float epsilon, int add) {
     GP_SHARED(float, warp_sums, NORM_THREADS / GP_LANES);
     const bf16 *input_row = row_start(input, blockIdx.x, hidden);
     bf16 *residual_row = row_start(residual, blockIdx.x, hidden);
@@ -101,10 +102,11 @@ GP_KERNEL __launch_bounds__(NORM_THREADS)
 }
 
 constexpr int HEADS_PER_BLOCK = 4;
+constexpr int HEAD_NORM_THREADS = HEADS_PER_BLOCK * GP_LANES;
 
-GP_KERNEL __launch_bounds__(HEADS_PER_BLOCK * GP_LANES)
-    head_norm_bf16(bf16 *qkv, const bf16 *__restrict__ query_weight, const bf16 *__restrict__ key_weight, int query_heads,
-                   int kv_heads, int head_size, float epsilon) {
+GP_KERNEL __launch_bounds__(HEAD_NORM_THREADS)
+    head_norm_bf16(bf16 *qkv, const bf16 *__restrict__ query_weight, const bf16 *__restrict__ key_weight,
+                   int query_heads, int kv_heads, int head_size, float epsilon) {
     const int head = blockIdx.y * HEADS_PER_BLOCK + threadIdx.x / GP_LANES;
     if (head >= query_heads + kv_heads) return;
     const int lane = threadIdx.x % GP_LANES;
@@ -120,17 +122,19 @@ GP_KERNEL __launch_bounds__(HEADS_PER_BLOCK * GP_LANES)
     const float sum = gp_warp_sum(a * a + b * b + c * c + d * d);
     const float factor = rsqrtf(sum / static_cast<float>(head_size) + epsilon);
     const unsigned first_weight = gp_load<unsigned>(weight + low);
-    gp_store(values + low, gp_pack(a * factor * gp_float_of_low(first_weight), b * factor * gp_float_of_high(first_weight)));
+    gp_store(values + low,
+             gp_pack(a * factor * gp_float_of_low(first_weight), b * factor * gp_float_of_high(first_weight)));
     if (wide) {
         const unsigned second_weight = gp_load<unsigned>(weight + high);
-        gp_store(values + high, gp_pack(c * factor * gp_float_of_low(second_weight), d * factor * gp_float_of_high(second_weight)));
+        gp_store(values + high,
+                 gp_pack(c * factor * gp_float_of_low(second_weight), d * factor * gp_float_of_high(second_weight)));
     }
 }
 
 constexpr int MAX_PAIRS = 64;
 
-GP_KERNEL __launch_bounds__(128)
-    rotary_bf16(bf16 *qkv, const int *__restrict__ positions, int query_heads, int kv_heads, int head_size, float log2_theta) {
+GP_KERNEL __launch_bounds__(128) rotary_bf16(bf16 *qkv, const int *__restrict__ positions, int query_heads,
+                                             int kv_heads, int head_size, float log2_theta) {
     GP_SHARED(float, cosine, MAX_PAIRS);
     GP_SHARED(float, sine, MAX_PAIRS);
     const int half = head_size / 2;
@@ -167,8 +171,8 @@ GP_KERNEL __launch_bounds__(128)
 }
 
 GP_KERNEL __launch_bounds__(128)
-    kv_write_bf16(bf16 *__restrict__ cache, const bf16 *__restrict__ qkv, const int *__restrict__ slots, int query_heads,
-                  int kv_heads, int head_size, int block_size) {
+    kv_write_bf16(bf16 *__restrict__ cache, const bf16 *__restrict__ qkv, const int *__restrict__ slots,
+                  int query_heads, int kv_heads, int head_size, int block_size) {
     const int slot = slots[blockIdx.x];
     if (slot < 0) return;
     const int width = kv_heads * head_size;
@@ -237,7 +241,8 @@ GP_DEVICE void keep_larger_of_warp(float &value, int &index) {
     }
 }
 
-GP_KERNEL __launch_bounds__(ARGMAX_THREADS) argmax_bf16(int *__restrict__ out, const bf16 *__restrict__ logits, int vocabulary) {
+GP_KERNEL __launch_bounds__(ARGMAX_THREADS)
+    argmax_bf16(int *__restrict__ out, const bf16 *__restrict__ logits, int vocabulary) {
     GP_SHARED(float, warp_values, ARGMAX_THREADS / GP_LANES);
     GP_SHARED(int, warp_indices, ARGMAX_THREADS / GP_LANES);
     const bf16 *row = row_start(logits, blockIdx.x, vocabulary);
@@ -258,7 +263,9 @@ GP_KERNEL __launch_bounds__(ARGMAX_THREADS) argmax_bf16(int *__restrict__ out, c
                 float values[8];
                 gp_unpack(values, vectors[k]);
 #pragma unroll
-                for (int element = 0; element < VECTOR; element++) keep_if_larger(best, index, values[element], i + element);
+                for (int element = 0; element < VECTOR; element++) {
+                    keep_if_larger(best, index, values[element], i + element);
+                }
             }
         }
     } else {

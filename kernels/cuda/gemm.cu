@@ -23,8 +23,19 @@ constexpr int CHUNKS = LINE_BYTES / CHUNK_BYTES;
 // Row tiles that run side by side, so that they share the weights in the second-level cache.
 constexpr int RASTER_ROWS = 8;
 
+// What is multiplied.
+struct Operands {
+    const bf16 *input;
+    const bf16 *weight;
+    int rows;
+    int outputs;
+    int inputs;
+};
+
 // Where a chunk of a line lies in shared memory, from the start of the tile.
-GP_DEVICE unsigned chunk_offset(int line, int chunk) { return line * LINE_BYTES + (chunk ^ (line % CHUNKS)) * CHUNK_BYTES; }
+GP_DEVICE unsigned chunk_offset(int line, int chunk) {
+    return line * LINE_BYTES + (chunk ^ (line % CHUNKS)) * CHUNK_BYTES;
+}
 
 // Sums of neighbouring outputs of one row: 2, 4 or 8.
 template <int COUNT>
@@ -88,7 +99,8 @@ struct Own {
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i += 4) {
-                gp_store(to + i, make_float4(sums.values[i], sums.values[i + 1], sums.values[i + 2], sums.values[i + 3]));
+                gp_store(to + i,
+                         make_float4(sums.values[i], sums.values[i + 1], sums.values[i + 2], sums.values[i + 3]));
             }
         }
     }
@@ -149,25 +161,27 @@ struct Tile {
     }
 
     // Begins the copies of one stage; what lies outside the matrices becomes zero.
-    static GP_DEVICE void copy_stage(unsigned stage, const bf16 *input, const bf16 *weight, int first_row, int first_output,
-                              int first_input, int rows, int outputs, int inputs) {
+    static GP_DEVICE void copy_stage(unsigned stage, const Operands &operands, int first_row, int first_output,
+                                     int first_input) {
         const int chunk = threadIdx.x % CHUNKS;
         const int column = first_input + chunk * CHUNK_ELEMENTS;
-        const bool column_present = column < inputs;
+        const bool column_present = column < operands.inputs;
 #pragma unroll
         for (int i = 0; i < TILE_OUTPUTS * CHUNKS / THREADS; i++) {
             const int line = threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
             const int output = first_output + output_of_line(line);
-            const bool present = column_present && output < outputs;
-            const bf16 *from = present ? weight + static_cast<unsigned long long>(output) * inputs + column : weight;
+            const bool present = column_present && output < operands.outputs;
+            const bf16 *from = operands.weight;
+            if (present) from += static_cast<unsigned long long>(output) * operands.inputs + column;
             gp_copy_async(stage * STAGE_BYTES + chunk_offset(line, chunk), from, present);
         }
 #pragma unroll
         for (int i = 0; i < TILE_ROWS * CHUNKS / THREADS; i++) {
             const int line = threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
             const int row = first_row + line;
-            const bool present = column_present && row < rows;
-            const bf16 *from = present ? input + static_cast<unsigned long long>(row) * inputs + column : input;
+            const bool present = column_present && row < operands.rows;
+            const bf16 *from = operands.input;
+            if (present) from += static_cast<unsigned long long>(row) * operands.inputs + column;
             gp_copy_async(stage * STAGE_BYTES + WEIGHT_BYTES + chunk_offset(line, chunk), from, present);
         }
     }
@@ -184,7 +198,8 @@ struct Tile {
             unsigned weights[ACROSS][4], tokens[DOWN / 2][4];
 #pragma unroll
             for (int i = 0; i < ACROSS; i++) {
-                gp_load_matrices(weights[i], weight_tile + chunk_offset(warp_line + i * 16 + lane % 16, step * 2 + lane / 16));
+                gp_load_matrices(weights[i],
+                                 weight_tile + chunk_offset(warp_line + i * 16 + lane % 16, step * 2 + lane / 16));
             }
 #pragma unroll
             for (int j = 0; j < DOWN / 2; j++) {
@@ -202,8 +217,8 @@ struct Tile {
     }
 
     // Sums over the tiles `begin` to `end` of the inner dimension.
-    static GP_DEVICE void accumulate(float (&sums)[ACROSS][DOWN][4], const bf16 *input, const bf16 *weight, int first_row,
-                                     int first_output, int begin, int end, int rows, int outputs, int inputs) {
+    static GP_DEVICE void accumulate(float (&sums)[ACROSS][DOWN][4], const Operands &operands, int first_row,
+                                     int first_output, int begin, int end) {
 #pragma unroll
         for (int i = 0; i < ACROSS; i++) {
 #pragma unroll
@@ -216,7 +231,7 @@ struct Tile {
 #pragma unroll
         for (int stage = 0; stage < STAGES - 1; stage++) {
             if (begin + stage < end) {
-                copy_stage(stage, input, weight, first_row, first_output, (begin + stage) * TILE_INPUTS, rows, outputs, inputs);
+                copy_stage(stage, operands, first_row, first_output, (begin + stage) * TILE_INPUTS);
             }
             gp_copy_commit();
         }
@@ -226,7 +241,7 @@ struct Tile {
             // From here on every thread's copies of this stage are there, and nobody reads the stage before it any more.
             __syncthreads();
             if (tile + STAGES - 1 < end) {
-                copy_stage(free_stage, input, weight, first_row, first_output, (tile + STAGES - 1) * TILE_INPUTS, rows, outputs, inputs);
+                copy_stage(free_stage, operands, first_row, first_output, (tile + STAGES - 1) * TILE_INPUTS);
             }
             gp_copy_commit();
             multiply(sums, stage);
@@ -247,18 +262,19 @@ struct Tile {
         return own;
     }
 
-    static GP_DEVICE void run(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial,
-                              unsigned *arrivals, int rows, int outputs, int inputs, int splits) {
+    static GP_DEVICE void run(bf16 *out, const Operands &operands, const bf16 *bias, float *partial, unsigned *arrivals,
+                              int splits) {
+        const int rows = operands.rows, outputs = operands.outputs;
         // Blocks are numbered down RASTER_ROWS row tiles first, then along the outputs.
         const int number = blockIdx.y * gridDim.x + blockIdx.x;
         const int group = number / (RASTER_ROWS * gridDim.x), within = number % (RASTER_ROWS * gridDim.x);
         const int group_rows = min(static_cast<int>(gridDim.y) - group * RASTER_ROWS, RASTER_ROWS);
         const int first_row = (group * RASTER_ROWS + within % group_rows) * TILE_ROWS;
         const int first_output = within / group_rows * TILE_OUTPUTS;
-        const int tiles = (inputs + TILE_INPUTS - 1) / TILE_INPUTS;
+        const int tiles = (operands.inputs + TILE_INPUTS - 1) / TILE_INPUTS;
         const int begin = gp_part_begin(tiles, blockIdx.z, splits), end = gp_part_begin(tiles, blockIdx.z + 1, splits);
         float sums[ACROSS][DOWN][4];
-        accumulate(sums, input, weight, first_row, first_output, begin, end, rows, outputs, inputs);
+        accumulate(sums, operands, first_row, first_output, begin, end);
 
         const int lane = threadIdx.x % GP_LANES, warp = threadIdx.x / GP_LANES;
         const int output = first_output + warp % WARPS_OF_OUTPUTS * WARP_OUTPUTS + lane / 4 * OWN;
@@ -298,8 +314,8 @@ struct Tile {
     }
 
     // Adds the ranges' sums, always in the same order.
-    static GP_DEVICE void join(bf16 *out, const bf16 *bias, const float *partial, const Own<OWN> &own, int own_row, int rows,
-                               unsigned long long per_split, int splits) {
+    static GP_DEVICE void join(bf16 *out, const bf16 *bias, const float *partial, const Own<OWN> &own, int own_row,
+                               int rows, unsigned long long per_split, int splits) {
         const Outputs<OWN> offset = own.bias(bias);
 #pragma unroll 1
         for (int j = 0; j < OWN_ROWS; j += JOINED_ROWS) {
@@ -321,19 +337,19 @@ struct Tile {
 };
 
 GP_KERNEL __launch_bounds__(THREADS, 4)
-    gemm_tile16_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial, unsigned *arrivals,
-                     int rows, int outputs, int inputs, int splits) {
-    Tile<16, 64, 4, 4>::run(out, input, weight, bias, partial, arrivals, rows, outputs, inputs, splits);
+    gemm_tile16_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial,
+                     unsigned *arrivals, int rows, int outputs, int inputs, int splits) {
+    Tile<16, 64, 4, 4>::run(out, {input, weight, rows, outputs, inputs}, bias, partial, arrivals, splits);
 }
 
 GP_KERNEL __launch_bounds__(THREADS, 3)
-    gemm_tile64_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial, unsigned *arrivals,
-                     int rows, int outputs, int inputs, int splits) {
-    Tile<64, 64, 4, 2>::run(out, input, weight, bias, partial, arrivals, rows, outputs, inputs, splits);
+    gemm_tile64_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial,
+                     unsigned *arrivals, int rows, int outputs, int inputs, int splits) {
+    Tile<64, 64, 4, 2>::run(out, {input, weight, rows, outputs, inputs}, bias, partial, arrivals, splits);
 }
 
 GP_KERNEL __launch_bounds__(THREADS, 2)
-    gemm_tile128_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial, unsigned *arrivals,
-                      int rows, int outputs, int inputs, int splits) {
-    Tile<128, 128, 3, 2>::run(out, input, weight, bias, partial, arrivals, rows, outputs, inputs, splits);
+    gemm_tile128_bf16(bf16 *out, const bf16 *input, const bf16 *weight, const bf16 *bias, float *partial,
+                      unsigned *arrivals, int rows, int outputs, int inputs, int splits) {
+    Tile<128, 128, 3, 2>::run(out, {input, weight, rows, outputs, inputs}, bias, partial, arrivals, splits);
 }

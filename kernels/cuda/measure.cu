@@ -6,8 +6,7 @@ GP_KERNEL __launch_bounds__(32) null_kernel() {}
 constexpr unsigned RELEASED = 1;
 constexpr unsigned TIMED_OUT = 2;
 
-GP_KERNEL __launch_bounds__(1)
-    gate_kernel(const unsigned *flag, unsigned *outcome, unsigned long long timeout_ns) {
+GP_KERNEL __launch_bounds__(1) gate_kernel(const unsigned *flag, unsigned *outcome, unsigned long long timeout_ns) {
     const unsigned long long start_ns = gp_global_ns();
     unsigned result = TIMED_OUT;
     do {
@@ -35,7 +34,8 @@ GP_KERNEL __launch_bounds__(1) clocks_kernel(unsigned long long *out, unsigned l
 // Vectors that a thread has under way at once.
 constexpr int COPIES_IN_FLIGHT = 4;
 
-GP_KERNEL __launch_bounds__(256) copy_kernel(uint4 *__restrict__ to, const uint4 *__restrict__ from, unsigned long long vectors) {
+GP_KERNEL __launch_bounds__(256)
+    copy_kernel(uint4 *__restrict__ to, const uint4 *__restrict__ from, unsigned long long vectors) {
     const unsigned long long stride = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
     unsigned long long i = static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     for (; i + (COPIES_IN_FLIGHT - 1) * stride < vectors; i += COPIES_IN_FLIGHT * stride) {

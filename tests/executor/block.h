@@ -29,7 +29,9 @@ struct Place {
     const char *what = nullptr;
     const char *file = "";
     int line = 0;
-    bool operator==(const Place &other) const { return line == other.line && (what == other.what || std::strcmp(what, other.what) == 0); }
+    bool operator==(const Place &other) const {
+        return line == other.line && (what == other.what || std::strcmp(what, other.what) == 0);
+    }
 };
 
 // A copy to shared memory that was begun and has not landed.
@@ -109,7 +111,8 @@ Run run;
     va_end(arguments);
     char where[256];
     std::snprintf(where, sizeof where, "%s, block (%u, %u, %u), thread (%u, %u, %u): ", run.symbol, run.block_index.x,
-                  run.block_index.y, run.block_index.z, run.current->index.x, run.current->index.y, run.current->index.z);
+                  run.block_index.y, run.block_index.z, run.current->index.x, run.current->index.y,
+                  run.current->index.z);
     run.outcome = outcome;
     run.message = std::string(where) + text;
     for (;;) run.current->fiber.suspend();
@@ -126,10 +129,12 @@ std::string described(const Place &place) {
 void wait_for_block(const char *file, int line) {
     const Place place = {"__syncthreads", file, line};
     if (run.ended > 0) {
-        fault(DIVERGENCE, "waits at %s, where %u threads of its block will never come: they have ended", described(place).c_str(), run.ended);
+        fault(DIVERGENCE, "waits at %s, where %u threads of its block will never come: they have ended",
+              described(place).c_str(), run.ended);
     }
     if (run.at_barrier > 0 && !(run.barrier == place)) {
-        fault(DIVERGENCE, "waits at %s, others of its block at %s", described(place).c_str(), described(run.barrier).c_str());
+        fault(DIVERGENCE, "waits at %s, others of its block at %s", described(place).c_str(),
+              described(run.barrier).c_str());
     }
     run.barrier = place;
     if (++run.at_barrier == run.threads.size()) {
@@ -179,7 +184,8 @@ std::string standstill() {
                        std::to_string(run.block_index.y) + ", " + std::to_string(run.block_index.z) + ") cannot go on";
     char separator = ':';
     for (const auto &[place, threads] : places) {
-        text += separator + (" " + std::to_string(threads.first)) + " threads " + place + ", the first is thread " + std::to_string(threads.second);
+        text += separator + (" " + std::to_string(threads.first)) + " threads " + place + ", the first is thread " +
+                std::to_string(threads.second);
         separator = ';';
     }
     return text;

@@ -69,7 +69,8 @@ inline void __syncwarp() {
 template <typename T>
 inline const T *executor_aligned(const void *address) {
     if (reinterpret_cast<uintptr_t>(address) % alignof(T) != 0) {
-        executor::fault(executor::BAD_ACCESS, "accesses %zu bytes of memory at %p, which is no multiple of %zu", sizeof(T), address, alignof(T));
+        executor::fault(executor::BAD_ACCESS, "accesses %zu bytes of memory at %p, which is no multiple of %zu",
+                        sizeof(T), address, alignof(T));
     }
     return static_cast<const T *>(address);
 }
@@ -135,17 +136,21 @@ inline unsigned executor_shuffle(const char *what, unsigned bits, unsigned from)
         for (unsigned lane = 0; lane < warp.lanes; lane++) {
             ExecutorShuffle &to = *static_cast<ExecutorShuffle *>(warp.operands[lane]);
             // A lane that is not there: undefined on a device.
-            if (to.from >= warp.lanes) executor::fault(executor::DIVERGENCE, "a shuffle reads lane %u of %u", to.from, warp.lanes);
+            if (to.from >= warp.lanes) {
+                executor::fault(executor::DIVERGENCE, "a shuffle reads lane %u of %u", to.from, warp.lanes);
+            }
             to.result = static_cast<ExecutorShuffle *>(warp.operands[to.from])->bits;
         }
     });
     return own.result;
 }
 inline float gp_shuffle_xor(float value, int lanes) {
-    return __uint_as_float(executor_shuffle("__shfl_xor_sync", executor_bits<unsigned>(value), executor::run.current->lane ^ static_cast<unsigned>(lanes)));
+    return __uint_as_float(executor_shuffle("__shfl_xor_sync", executor_bits<unsigned>(value),
+                                            executor::run.current->lane ^ static_cast<unsigned>(lanes)));
 }
 inline int gp_shuffle_xor(int value, int lanes) {
-    return static_cast<int>(executor_shuffle("__shfl_xor_sync", static_cast<unsigned>(value), executor::run.current->lane ^ static_cast<unsigned>(lanes)));
+    return static_cast<int>(executor_shuffle("__shfl_xor_sync", static_cast<unsigned>(value),
+                                             executor::run.current->lane ^ static_cast<unsigned>(lanes)));
 }
 inline int gp_shuffle(int value, int lane) {
     return static_cast<int>(executor_shuffle("__shfl_sync", static_cast<unsigned>(value), static_cast<unsigned>(lane)));
@@ -163,7 +168,9 @@ inline void executor_load_matrices(const char *what, unsigned (&matrices)[4], un
     executor::with_warp(what, &own, [](executor::Warp &warp) {
         // Copied first: rows could be in use as somebody's result only after everybody has read.
         uint16_t rows[executor::LANES][8];
-        for (unsigned lane = 0; lane < executor::LANES; lane++) std::memcpy(rows[lane], static_cast<ExecutorMatrices *>(warp.operands[lane])->row, ROW_BYTES);
+        for (unsigned lane = 0; lane < executor::LANES; lane++) {
+            std::memcpy(rows[lane], static_cast<ExecutorMatrices *>(warp.operands[lane])->row, ROW_BYTES);
+        }
         for (unsigned lane = 0; lane < executor::LANES; lane++) {
             unsigned *const to = static_cast<ExecutorMatrices *>(warp.operands[lane])->matrices;
             const unsigned line = lane / 4, column = lane % 4 * 2;
@@ -176,7 +183,9 @@ inline void executor_load_matrices(const char *what, unsigned (&matrices)[4], un
         }
     });
 }
-inline void gp_load_matrices(unsigned (&matrices)[4], unsigned shared) { executor_load_matrices<false>("ldmatrix", matrices, shared); }
+inline void gp_load_matrices(unsigned (&matrices)[4], unsigned shared) {
+    executor_load_matrices<false>("ldmatrix", matrices, shared);
+}
 inline void gp_load_matrices_transposed(unsigned (&matrices)[4], unsigned shared) {
     executor_load_matrices<true>("ldmatrix.trans", matrices, shared);
 }

@@ -25,7 +25,8 @@ namespace {
 #include "portable.cuh"
 
 // The modules named by -DRUNGWISE_WITH_GEMM and so on, so that a changed copy of one builds quickly; all if none is named.
-#if !defined(RUNGWISE_WITH_DECODER) && !defined(RUNGWISE_WITH_ATTENTION) && !defined(RUNGWISE_WITH_GEMM) && !defined(RUNGWISE_WITH_MEASURE)
+#if !defined(RUNGWISE_WITH_DECODER) && !defined(RUNGWISE_WITH_ATTENTION) && !defined(RUNGWISE_WITH_GEMM) && \
+    !defined(RUNGWISE_WITH_MEASURE)
 #define RUNGWISE_WITH_DECODER
 #define RUNGWISE_WITH_ATTENTION
 #define RUNGWISE_WITH_GEMM
@@ -83,7 +84,8 @@ struct Kernel {
     size_t argument_bytes;
 };
 
-#define KERNEL(module, symbol) {#symbol, [](const unsigned char *arguments) { call(module::symbol, arguments); }, packed_bytes(module::symbol)}
+#define KERNEL(module, symbol) \
+    {#symbol, [](const unsigned char *arguments) { call(module::symbol, arguments); }, packed_bytes(module::symbol)}
 const Kernel KERNELS[] = {
 #ifdef RUNGWISE_WITH_DECODER
     KERNEL(decoder, embed_bf16),
@@ -114,22 +116,26 @@ const Kernel KERNELS[] = {
 
 constexpr unsigned MAX_THREADS = 1024;
 
-executor::Outcome launch(const Kernel *kernel, const char *symbol, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
-                         const unsigned char *arguments, size_t argument_bytes, unsigned order, std::string &message) {
+executor::Outcome launch(const Kernel *kernel, const char *symbol, const unsigned grid[3], const unsigned block[3],
+                         unsigned shared_bytes, const unsigned char *arguments, size_t argument_bytes, unsigned order,
+                         std::string &message) {
     using executor::run;
     if (kernel == nullptr) {
         message = std::string(symbol) + " is no kernel";
         return executor::UNKNOWN_KERNEL;
     }
     if (argument_bytes != kernel->argument_bytes) {
-        message = std::string(symbol) + " takes " + std::to_string(kernel->argument_bytes) + " bytes of arguments, not " + std::to_string(argument_bytes);
+        message = std::string(symbol) + " takes " + std::to_string(kernel->argument_bytes) +
+                  " bytes of arguments, not " + std::to_string(argument_bytes);
         return executor::BAD_ARGUMENTS;
     }
     const uint64_t threads = static_cast<uint64_t>(block[0]) * block[1] * block[2];
     const uint64_t blocks = static_cast<uint64_t>(grid[0]) * grid[1] * grid[2];
-    if (threads == 0 || threads > MAX_THREADS || blocks == 0 || blocks > UINT32_MAX || shared_bytes > executor::MAX_SHARED_BYTES) {
-        message = std::string(symbol) + ": " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads with " +
-                  std::to_string(shared_bytes) + " bytes of shared memory are not what a device can run";
+    if (threads == 0 || threads > MAX_THREADS || blocks == 0 || blocks > UINT32_MAX ||
+        shared_bytes > executor::MAX_SHARED_BYTES) {
+        message = std::string(symbol) + ": " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
+                  " threads with " + std::to_string(shared_bytes) +
+                  " bytes of shared memory are not what a device can run";
         return executor::BAD_ACCESS;
     }
     run.symbol = kernel->symbol;
@@ -177,9 +183,9 @@ std::mutex one_launch_at_a_time;
 // zero): 1 unknown kernel; 2 a barrier or a warp operation that not all threads reach; 3 a misaligned or out-of-range
 // access, or a launch that no device can run; 4 wrong size of the arguments; 5 shared memory read before it is written, or
 // accessed with no barrier between.
-extern "C" __attribute__((visibility("default"))) int rungwise_cpu_launch(const char *symbol, const unsigned grid[3], const unsigned block[3],
-                                                                          unsigned shared_bytes, const unsigned char *arguments,
-                                                                          size_t argument_bytes, unsigned order, char *message, size_t message_bytes) {
+extern "C" __attribute__((visibility("default"))) int rungwise_cpu_launch(
+    const char *symbol, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
+    const unsigned char *arguments, size_t argument_bytes, unsigned order, char *message, size_t message_bytes) {
     const std::lock_guard<std::mutex> lock(one_launch_at_a_time);
     const Kernel *kernel = nullptr;
     for (const Kernel &known : KERNELS) {

@@ -54,7 +54,8 @@ class Stacks {
     char *at(size_t index) {
         while (stacks.size() <= index) {
             const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-            void *const mapped = mmap(nullptr, guard + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            void *const mapped =
+                mmap(nullptr, guard + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (mapped == MAP_FAILED || mprotect(mapped, guard, PROT_NONE) != 0) return nullptr;
             stacks.push_back(static_cast<char *>(mapped) + guard);
         }

@@ -46,17 +46,27 @@ class Watch {
   public:
     void read(const char *what, unsigned at) {
         const Thread &self = *run.current;
-        if (copying == run.block_start_epoch) fault(RACE, "reads %s at %u while an asynchronous copy to it is under way", what, at);
+        if (copying == run.block_start_epoch) {
+            fault(RACE, "reads %s at %u while an asynchronous copy to it is under way", what, at);
+        }
         if (written.epoch < run.block_start_epoch) fault(RACE, "reads %s at %u, which nobody has written", what, at);
-        if (written.races_with(self)) fault(RACE, "reads %s at %u, which thread %u wrote with no barrier between", what, at, written.thread);
+        if (written.races_with(self)) {
+            fault(RACE, "reads %s at %u, which thread %u wrote with no barrier between", what, at, written.thread);
+        }
         reads.add(self);
     }
     void write(const char *what, unsigned at) {
         const Thread &self = *run.current;
-        if (copying == run.block_start_epoch) fault(RACE, "writes %s at %u while an asynchronous copy to it is under way", what, at);
-        if (written.races_with(self)) fault(RACE, "writes %s at %u, which thread %u wrote with no barrier between", what, at, written.thread);
+        if (copying == run.block_start_epoch) {
+            fault(RACE, "writes %s at %u while an asynchronous copy to it is under way", what, at);
+        }
+        if (written.races_with(self)) {
+            fault(RACE, "writes %s at %u, which thread %u wrote with no barrier between", what, at, written.thread);
+        }
         if (reads.races_with(self)) {
-            if (reads.warp == MANY || reads.thread == MANY) fault(RACE, "writes %s at %u, which others read with no barrier between", what, at);
+            if (reads.warp == MANY || reads.thread == MANY) {
+                fault(RACE, "writes %s at %u, which others read with no barrier between", what, at);
+            }
             fault(RACE, "writes %s at %u, which thread %u read with no barrier between", what, at, reads.thread);
         }
         written.set(self);
@@ -83,17 +93,23 @@ class DynamicShared {
 
     unsigned char *read(unsigned at, unsigned size, unsigned alignment) {
         check(at, size, alignment);
-        for (unsigned part = 0; part < size; part += WATCHED_BYTES) watches[(at + part) / WATCHED_BYTES].read("shared memory", at + part);
+        for (unsigned part = 0; part < size; part += WATCHED_BYTES) {
+            watches[(at + part) / WATCHED_BYTES].read("shared memory", at + part);
+        }
         return bytes + at;
     }
     unsigned char *write(unsigned at, unsigned size, unsigned alignment) {
         check(at, size, alignment);
-        for (unsigned part = 0; part < size; part += WATCHED_BYTES) watches[(at + part) / WATCHED_BYTES].write("shared memory", at + part);
+        for (unsigned part = 0; part < size; part += WATCHED_BYTES) {
+            watches[(at + part) / WATCHED_BYTES].write("shared memory", at + part);
+        }
         return bytes + at;
     }
     void begin_copy(unsigned at, unsigned size) {
         check(at, size, size);
-        for (unsigned part = 0; part < size; part += WATCHED_BYTES) watches[(at + part) / WATCHED_BYTES].begin_copy("shared memory", at + part);
+        for (unsigned part = 0; part < size; part += WATCHED_BYTES) {
+            watches[(at + part) / WATCHED_BYTES].begin_copy("shared memory", at + part);
+        }
     }
     void land(const Copy &copy, unsigned size) {
         if (copy.global) {
@@ -103,14 +119,19 @@ class DynamicShared {
         }
     }
     void end_copy(const Copy &copy, unsigned size) {
-        for (unsigned part = 0; part < size; part += WATCHED_BYTES) watches[(copy.shared + part) / WATCHED_BYTES].end_copy();
+        for (unsigned part = 0; part < size; part += WATCHED_BYTES) {
+            watches[(copy.shared + part) / WATCHED_BYTES].end_copy();
+        }
     }
 
   private:
     void check(unsigned at, unsigned size, unsigned alignment) {
-        if (at % alignment != 0) fault(BAD_ACCESS, "accesses shared memory at %u, which is no multiple of %u", at, alignment);
+        if (at % alignment != 0) {
+            fault(BAD_ACCESS, "accesses shared memory at %u, which is no multiple of %u", at, alignment);
+        }
         if (at > run.shared_bytes || size > run.shared_bytes - at) {
-            fault(BAD_ACCESS, "accesses %u bytes of shared memory at %u, of %u that the block has", size, at, run.shared_bytes);
+            fault(BAD_ACCESS, "accesses %u bytes of shared memory at %u, of %u that the block has", size, at,
+                  run.shared_bytes);
         }
     }
 

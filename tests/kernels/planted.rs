@@ -121,7 +121,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "GEMM: inner dimension not cut off at its end",
         file: "gemm.cu",
-        text: "const bool column_present = column < inputs;",
+        text: "const bool column_present = column < operands.inputs;",
         replacement: "const bool column_present = true;",
         cases: "gemm_tile16_bf16 7 x 8",
     },
