@@ -23,10 +23,12 @@ Examples:
   calibrate check mine.toml
   calibrate --list                                      the GPUs of this machine
   calibrate --self-check --device 0                     does everything work there?
+  calibrate --probe-rules --device 0                    does the driver keep the rules of the tests' double?
 
 Exit codes:
   0  everything asked for was done
-  1  an unexpected failure, for instance of writing output, or a check of --self-check that failed
+  1  an unexpected failure, for instance of writing output, a check of --self-check that failed,
+     or a rule of --probe-rules that the driver does not keep
   2  wrong use of the command line
   3  a bad profile
   4  no usable GPU, or a build that cannot measure
@@ -56,6 +58,9 @@ pub(crate) struct GpuOptions {
     /// error code, unless `faulting` allows those that wreck a context too.
     #[arg(long, group = "task", value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "returning")]
     pub(crate) probe_rules: Option<ProbedRules>,
+    /// Write what `--probe-rules` finds to a file too, as TOML.
+    #[arg(long, value_name = "FILE", requires = "probe_rules")]
+    pub(crate) out: Option<PathBuf>,
     /// Compile the kernels for this GPU with NVRTC instead of taking the embedded PTX; PATH is the library or its folder.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with = "list")]
     #[expect(clippy::option_option, reason = "absent, without a path, with a path: as it is typed")]
@@ -78,9 +83,25 @@ pub(crate) enum ProbedRules {
     Faulting,
 }
 
-/// What is asked of profiles.
+/// A command with a name.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
+    #[command(flatten)]
+    Profiles(ProfileAction),
+    /// What `--probe-rules` runs in its children: performs one misuse, and may die of it.
+    #[cfg(feature = "gpu")]
+    #[command(name = crate::rule_probe::COMMAND, hide = true)]
+    PerformMisuse {
+        /// Its name in the rule table.
+        name: String,
+        /// The device, as CUDA counts.
+        device: u32,
+    },
+}
+
+/// What is asked of profiles.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileAction {
     /// Show a profile: each group of figures, where it comes from and where it holds.
     Show {
         /// A profile file, or the name of a built-in profile (see `calibrate list`).

@@ -20,6 +20,8 @@ pub mod pool;
 pub mod profile;
 pub mod reading;
 #[cfg(feature = "gpu")]
+mod rule_probe;
+#[cfg(feature = "gpu")]
 pub mod self_check;
 mod show;
 pub mod smi;
@@ -27,6 +29,7 @@ pub mod spelling;
 pub mod state;
 pub mod stderr;
 pub mod visible;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
@@ -46,7 +49,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     let out = &mut io::stdout().lock();
     let done = match (command.action, command.gpu) {
-        (Some(action), _) => commands::profiles(action, out),
+        (Some(action), _) => commands::named(action, out),
         (None, gpu) if gpu.asks_something() => commands::gpu(&gpu, out),
         (None, _) => {
             return explain(&CommandLine::command().error(
@@ -76,6 +79,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(Failure::Nvrtc(error)) => {
             stderr::report(&error);
             error.exit()
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Shared(error)) => {
+            stderr::report(&error);
+            Exit::TooNoisy
+        }
+        #[cfg(feature = "gpu")]
+        Err(error @ Failure::File { .. }) => {
+            stderr::line(format_args!("error: {error}"));
+            Exit::Unexpected
         }
         Err(Failure::Output(error)) => unwritten(&error),
     }

@@ -13,6 +13,8 @@ mod profiles;
 mod self_check;
 
 use std::io::{self, Write};
+#[cfg(feature = "gpu")]
+use std::path::PathBuf;
 
 use crate::command_line::{Action, GpuOptions};
 #[cfg(feature = "gpu")]
@@ -21,6 +23,9 @@ use crate::device::{self, DeviceError, NvrtcError};
 use crate::device_name::DeviceNotFound;
 use crate::exit::Exit;
 use crate::profile::ProfileError;
+#[cfg(feature = "gpu")]
+use crate::rule_probe::Shared;
+#[cfg(not(feature = "gpu"))]
 use crate::stderr;
 
 /// What a command can fail with.
@@ -41,14 +46,31 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
+    /// Others could be hit by what was to be tried.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Shared(#[from] Shared),
+    /// A file of results could not be written.
+    #[cfg(feature = "gpu")]
+    #[error("cannot write {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Standard output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),
 }
 
-/// Runs what was asked of profiles.
-pub(crate) fn profiles(action: Action, out: &mut impl Write) -> Result<Exit, Failure> {
-    profiles::run(action, out)
+/// Runs a command that has a name.
+pub(crate) fn named(action: Action, out: &mut impl Write) -> Result<Exit, Failure> {
+    match action {
+        #[cfg(feature = "gpu")]
+        Action::PerformMisuse { name, device } => probe_rules::perform(&name, device, out),
+        Action::Profiles(action) => profiles::run(action, out),
+    }
 }
 
 /// Runs what was asked of a GPU.
@@ -71,11 +93,4 @@ pub(crate) fn gpu(_: &GpuOptions, _: &mut impl Write) -> Result<Exit, Failure> {
          help: build calibrate with its feature `gpu` (it is on by default), or use a built-in profile (`calibrate list`)"
     ));
     Ok(Exit::NoGpu)
-}
-
-/// Refuses an option that is parsed already, but not built.
-#[cfg(feature = "gpu")]
-fn not_built_yet(option: &str) -> Exit {
-    stderr::line(format_args!("error: {option} is not built yet"));
-    Exit::NoGpu
 }

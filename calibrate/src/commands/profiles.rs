@@ -3,20 +3,20 @@
 use std::io::Write;
 
 use super::Failure;
-use crate::command_line::Action;
+use crate::command_line::ProfileAction;
 use crate::exit::Exit;
 use crate::profile::{BUILTIN, Profile};
 use crate::show;
 
-pub(super) fn run(action: Action, out: &mut impl Write) -> Result<Exit, Failure> {
+pub(super) fn run(action: ProfileAction, out: &mut impl Write) -> Result<Exit, Failure> {
     match action {
-        Action::Show { profile, toml: true } => out.write_all(Profile::open(&profile)?.to_toml().as_bytes())?,
-        Action::Show { profile, toml: false } => show::profile(&Profile::open(&profile)?, out)?,
-        Action::Check { file } => {
+        ProfileAction::Show { profile, toml: true } => out.write_all(Profile::open(&profile)?.to_toml().as_bytes())?,
+        ProfileAction::Show { profile, toml: false } => show::profile(&Profile::open(&profile)?, out)?,
+        ProfileAction::Check { file } => {
             let profile = Profile::load(&file)?;
             writeln!(out, "{}: ok: profile {}, {} groups", file.display(), profile.name, profile.groups().len())?;
         }
-        Action::List => {
+        ProfileAction::List => {
             for name in BUILTIN {
                 show::line(&Profile::builtin(name)?, out)?;
             }

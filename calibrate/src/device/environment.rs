@@ -1,5 +1,13 @@
 //! What the driver reads from the environment, and when.
 
+/// Leaves functions to be loaded at their first launch, as drivers do by default: only to see what a driver then does.
+///
+/// Call it where [`load_modules_eagerly`] may be called.
+pub fn load_modules_lazily() {
+    // SAFETY: as for `load_modules_eagerly`.
+    unsafe { std::env::set_var("CUDA_MODULE_LOADING", "LAZY") };
+}
+
 /// Has the driver load every function of a module with the module, not at its first launch: that first launch may be inside a
 /// capture, where loading is illegal (GPU specification section 1).
 ///

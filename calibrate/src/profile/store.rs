@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use super::{Profile, ProfileError};
+use crate::whole_file;
 
 /// The most bytes of a profile file that are read: the largest built-in one has about 50 kB.
 const LIMIT: u64 = 64 << 20;
@@ -77,23 +78,7 @@ impl Profile {
     /// # Errors
     /// [`ProfileError::Write`] if the folder is missing or cannot be written; nothing is left behind then.
     pub fn save(&self, path: &Path) -> Result<(), ProfileError> {
-        self.write_whole(path).map_err(|source| ProfileError::Write { path: path.to_owned(), source })
-    }
-
-    fn write_whole(&self, path: &Path) -> io::Result<()> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        // Temporary files are private by default; a profile gets what the process's umask grants.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder)?;
-        file.write_all(self.to_toml().as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
+        whole_file::write(path, &self.to_toml()).map_err(|source| ProfileError::Write { path: path.to_owned(), source })
     }
 }
 

@@ -179,7 +179,7 @@ impl Driver {
     pub(crate) fn crash(&mut self, misuse: Misuse, text: &str) -> ! {
         let line = format!("{}: {}: {text}", self.function, misuse.rule().name);
         self.report.violation(&line);
-        self.report.close();
+        self.report.close(self.timeline.host_ns);
         eprintln!("driver double: {line}");
         std::process::abort();
     }
@@ -487,7 +487,7 @@ impl Driver {
         if !contexts.is_empty() {
             self.end_context();
         }
-        self.report.close();
+        self.report.close(self.timeline.host_ns);
     }
 
     /// A new handle.

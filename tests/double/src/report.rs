@@ -1,7 +1,7 @@
 //! What the double has to say when the process ends: every breach of a rule, every leak.
 //!
 //! One line each in the file that `RUNGWISE_DOUBLE_REPORT` names: `violation: ...`, `leak: ...` and `note: ...`, then
-//! `calls: N`. A line is written as soon as it is known, so that a crash loses none.
+//! `calls: N` and `clock: N ns`, the host's virtual clock at the end. A line is written as soon as it is known, so that a crash loses none.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -44,10 +44,11 @@ impl Report {
         }
     }
 
-    /// The last line.
-    pub(crate) fn close(&mut self) {
+    /// The last lines.
+    pub(crate) fn close(&mut self, host_ns: u64) {
         let calls = self.calls;
         self.line(format!("calls: {calls}"));
+        self.line(format!("clock: {host_ns} ns"));
     }
 
     fn line(&mut self, line: String) {

@@ -126,6 +126,14 @@ extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u32 {
     })
 }
 
+/// The double keeps functions, never kernels of a library.
+#[unsafe(no_mangle)]
+extern "C" fn cuKernelGetFunction(_function: *mut u64, kernel: u64) -> u32 {
+    enter("cuKernelGetFunction", CALL, |driver| {
+        driver.crash(Misuse::UnknownFunction, &format!("no kernel has the handle {kernel:#x}"))
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphKernelNodeGetParams_v2(node: u64, parameters: *mut KernelNodeParameters) -> u32 {
     enter("cuGraphKernelNodeGetParams_v2", CALL, |driver| {
