@@ -23,12 +23,12 @@ Examples:
   calibrate check mine.toml
   calibrate --list                                      the GPUs of this machine
   calibrate --self-check --device 0                     does everything work there?
-  calibrate --probe-rules --device 0                    does the driver keep the rules of the tests' double?
+  calibrate --probe-rules --device 0                    does the driver keep its own rules?
 
 Exit codes:
   0  everything asked for was done
   1  an unexpected failure, for instance of writing output, a check of --self-check that failed,
-     or a rule of --probe-rules that the driver does not keep
+     or a driver that differs from the rules of --probe-rules
   2  wrong use of the command line
   3  a bad profile
   4  no usable GPU, or a build that cannot measure

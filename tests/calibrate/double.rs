@@ -84,6 +84,11 @@ impl Double {
         self
     }
 
+    /// Where the libraries lie; also a place for files of a test.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Runs the binary with these variables set.
     pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let report = self.folder.path().join("report");

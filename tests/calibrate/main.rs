@@ -2,6 +2,7 @@
 
 mod device;
 mod double;
+mod probe_rules;
 mod self_check;
 mod state;
 

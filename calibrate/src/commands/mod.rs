@@ -87,6 +87,7 @@ pub(crate) fn gpu(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
 
 /// A build without the device layer says so.
 #[cfg(not(feature = "gpu"))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as with the feature")]
 pub(crate) fn gpu(_: &GpuOptions, _: &mut impl Write) -> Result<Exit, Failure> {
     stderr::line(format_args!(
         "error: this build holds no GPU code\n  \

@@ -271,7 +271,7 @@ impl Driver {
         let duration_ns = costs.duration_ns(&operation);
         let (launch_ns, gap_ns, latency_ns) = (costs.launch_ns, costs.gap_ns, costs.latency_ns);
         self.spend(launch_ns);
-        self.enqueue(stream, Work::Run { batch: Batch::new([operation]), duration_ns, gap_ns, latency_ns })
+        self.enqueue(stream, Work::Run { batch: Batch::of_call(operation), duration_ns, gap_ns, latency_ns })
     }
 
     /// Puts work into a stream that is in no capture.
@@ -358,8 +358,7 @@ impl Driver {
                 return;
             }
             if !is_checked && let Some(why) = self.stale(operation) {
-                let misuse =
-                    if batch.operations.len() > 1 { Misuse::ReplayOnFreedMemory } else { Misuse::LaunchOnFreedMemory };
+                let misuse = if batch.is_replay { Misuse::ReplayOnFreedMemory } else { Misuse::LaunchOnFreedMemory };
                 return self.fault(misuse, &why);
             }
             self.perform_operation(operation);

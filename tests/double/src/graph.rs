@@ -147,7 +147,7 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) fn new(graph: u64, snapshot: Graph, flags: u64, costs: &Costs) -> Self {
-        let (batch, duration_ns) = (Batch::new(snapshot.order()), snapshot.duration_ns(costs));
+        let (batch, duration_ns) = (Batch::of_graph(snapshot.order()), snapshot.duration_ns(costs));
         let device_bytes = costs.exec_bytes + costs.exec_node_bytes * snapshot.nodes.len() as u64;
         Self { graph, snapshot, batch, duration_ns, flags, device_bytes, is_uploaded: false }
     }

@@ -82,13 +82,19 @@ impl Operation {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) operations: Box<[Operation]>,
+    /// Whether a graph was launched.
+    pub(crate) is_replay: bool,
     /// The memory generation at which every address was last found live; what has not changed is not searched again.
     checked_at: AtomicU64,
 }
 
 impl Batch {
-    pub(crate) fn new(operations: impl Into<Box<[Operation]>>) -> Arc<Self> {
-        Arc::new(Self { operations: operations.into(), checked_at: AtomicU64::new(u64::MAX) })
+    pub(crate) fn of_call(operation: Operation) -> Arc<Self> {
+        Arc::new(Self { operations: [operation].into(), is_replay: false, checked_at: AtomicU64::new(u64::MAX) })
+    }
+
+    pub(crate) fn of_graph(operations: Vec<Operation>) -> Arc<Self> {
+        Arc::new(Self { operations: operations.into(), is_replay: true, checked_at: AtomicU64::new(u64::MAX) })
     }
 
     pub(crate) fn is_checked_at(&self, generation: u64) -> bool {

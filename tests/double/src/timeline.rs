@@ -368,7 +368,7 @@ mod tests {
     use crate::operation::Operation;
 
     fn run(duration_ns: u64) -> Work {
-        Work::Run { batch: Batch::new([Operation::Free { address: 0 }]), duration_ns, gap_ns: 10, latency_ns: 100 }
+        Work::Run { batch: Batch::of_call(Operation::Free { address: 0 }), duration_ns, gap_ns: 10, latency_ns: 100 }
     }
 
     fn timeline(streams: u64) -> Timeline {

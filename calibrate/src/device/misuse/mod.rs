@@ -34,11 +34,12 @@ type Tried = Result<(u32, CaptureAfter), NotTried>;
 /// It could not be performed.
 pub fn perform(misuse: Misuse, device: u32) -> Result<Performed, NotTried> {
     let driver = Driver::load()?;
-    let before_init = driver.count_devices();
+    // The one misuse that must come before everything else.
+    let before_init = (misuse == Misuse::CallBeforeInit).then(|| driver.count_devices());
     let stage = Stage::open(driver, device.cast_signed(), misuse == Misuse::LazyLoadInCapture)?;
-    let (status, capture) = match misuse {
-        Misuse::CallBeforeInit => (before_init, CaptureAfter::None),
-        _ => try_misuse(&stage, misuse)?,
+    let (status, capture) = match before_init {
+        Some(status) => (status, CaptureAfter::None),
+        None => try_misuse(&stage, misuse)?,
     };
     Ok(Performed { status, capture, context_survives: stage.works() })
 }
