@@ -1,8 +1,12 @@
 //! Builds the executor, from the sources as they are or from a changed copy of them.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
 
 use crate::executor::Library;
 
@@ -30,24 +34,29 @@ pub(crate) fn compiler() -> Option<OsString> {
     found
 }
 
-/// Builds `tests/executor` over the sources in `sources` into `library`, and loads it.
-pub(crate) fn build(compiler: &OsString, sources: &Path, library: &Path) -> Library {
-    build_with(compiler, sources, "-O2", &[], library)
+/// The executor over the sources as they are, built once. Every library that is loaded is a copy with a state of its own,
+/// so that tests run side by side. `None` without a compiler.
+pub(crate) fn executor() -> Option<Library> {
+    static BUILT: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("executor.so");
+    let build_once = || {
+        build(&compiler()?, &sources(), "-O2", &[], &path);
+        Some(fs::read(&path).unwrap())
+    };
+    let built = BUILT.get_or_init(build_once).as_ref()?;
+    fs::write(&path, built).unwrap();
+    Some(Library::open(&path))
 }
 
 /// Builds one module alone, `file`, for a few launches: that is quicker.
 pub(crate) fn build_module(compiler: &OsString, sources: &Path, file: &str, library: &Path) -> Library {
     let module = file.trim_end_matches(".cu").to_uppercase();
-    build_with(compiler, sources, "-O1", &[format!("-DRUNGWISE_WITH_{module}")], library)
+    build(compiler, sources, "-O1", &[format!("-DRUNGWISE_WITH_{module}")], library);
+    Library::open(library)
 }
 
-fn build_with(
-    compiler: &OsString,
-    sources: &Path,
-    optimisation: &str,
-    definitions: &[String],
-    library: &Path,
-) -> Library {
+fn build(compiler: &OsString, sources: &Path, optimisation: &str, definitions: &[String], library: &Path) {
     let output = Command::new(compiler)
         .args(["-std=c++17", optimisation, "-shared", "-fPIC"])
         .args(definitions)
@@ -60,5 +69,4 @@ fn build_with(
         .expect("the compiler answered before");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{} does not build:\n{errors}", sources.display());
-    Library::open(library)
 }

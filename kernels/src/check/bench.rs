@@ -177,3 +177,85 @@ impl<'m, M: Machine> Bench<'m, M> {
         Ok(self.margin)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::launch::{Null, ShapeError};
+
+    /// A machine whose only kernel writes one byte somewhere.
+    #[derive(Default)]
+    struct Stray {
+        memory: BTreeMap<u64, u8>,
+        next: u64,
+        hits: Option<Address>,
+    }
+
+    impl Machine for Stray {
+        type Error = Infallible;
+        fn allocate(&mut self, bytes: u64) -> Result<Address, Infallible> {
+            self.next += bytes.next_multiple_of(256);
+            Ok(Address(self.next - bytes.next_multiple_of(256)))
+        }
+        fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Infallible> {
+            self.memory.extend((to.0..).zip(bytes.iter().copied()));
+            Ok(())
+        }
+        fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Infallible> {
+            for (address, byte) in (from.0..).zip(bytes) {
+                *byte = self.memory.get(&address).copied().unwrap_or(0);
+            }
+            Ok(())
+        }
+        fn launch(&mut self, _: &Launch) -> Result<(), Infallible> {
+            if let Some(address) = self.hits {
+                *self.memory.entry(address.0).or_default() ^= 1;
+            }
+            Ok(())
+        }
+    }
+
+    /// What a bench with an input and an output of 6 bytes says when a byte at `offset` from one of them is hit.
+    fn hit(output: bool, offset: i64) -> Result<Margin, String> {
+        let mut machine = Stray::default();
+        let mut bench = Bench::new(&mut machine);
+        let input = bench.input("input", &[Bf16(1), Bf16(2), Bf16(3)]).unwrap();
+        let out = bench.output("out", 6).unwrap();
+        let at = if output { out } else { input };
+        bench.machine.hits = Some(Address(at.0.wrapping_add_signed(offset)));
+        bench.launch(Null {}.alone()).unwrap();
+        bench.finish().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn whatever_is_written_beside_an_output_is_seen() {
+        assert!((0..6).all(|offset| hit(true, offset).is_ok()));
+        assert_eq!(hit(true, 6).unwrap_err(), "`out` was written behind its end: byte 0 was 0x81 and is 0x80");
+        assert!(hit(true, -1).unwrap_err().starts_with("`out` was written before its start: byte 4095 was"));
+        assert!(hit(true, 4_096 + 5).is_err() && hit(true, -4_096).is_err());
+        assert_eq!(
+            hit(false, 2).unwrap_err(),
+            "`input` was written inside, though it is an input: byte 2 was 0x02 and is 0x03"
+        );
+        assert!(hit(false, -1).is_err() && hit(false, 6).is_err());
+    }
+
+    #[test]
+    fn guards_are_nan_and_differ_from_place_to_place() {
+        let zones: Vec<Vec<Bf16>> = [0, 0x8000].map(|sign| bf16::from_bytes(&guard(sign).collect::<Vec<_>>())).into();
+        assert!(zones.iter().flatten().all(|value| value.to_f32().is_nan()));
+        assert!(zones[0].iter().zip(&zones[1]).all(|(input, output)| input != output));
+        assert!(zones[0].windows(9).all(|values| values[0] != values[8]));
+    }
+
+    #[test]
+    fn a_shape_that_no_kernel_takes_is_told_apart_from_a_failure() {
+        let mut machine = Stray::default();
+        let refused = ShapeError { kernel: "null_kernel", key: "rows", value: "0".into(), expected: "1".into() };
+        let error = Bench::new(&mut machine).launch(Err(refused)).unwrap_err();
+        assert!(matches!(error, CheckError::Shape(_)));
+    }
+}

@@ -275,11 +275,11 @@ fn products() -> Vec<Case> {
         // Full tiles.
         add(Size::Quick, tile, tile.rows() as usize, 128, 136, 1, false);
         add(Size::Quick, tile, tile.rows() as usize + 1, 128, 136, 2, false);
-        add(Size::Full, tile, 100, 6_144, 4_096, 5, true);
-        // Two tiles of rows and some, over the longest inner dimension of a real model: its reference takes seconds.
-        add(Size::Full, tile, 2 * tile.rows() as usize + 5, 1_024, 14_336, 1, false);
+        // Widths of real models, two tiles of rows and some, split and whole; the reference takes seconds.
+        add(Size::Full, tile, 2 * tile.rows() as usize + 5, 1_024, 4_096, 5, true);
+        add(Size::Full, tile, 33, 512, 14_336, 1, false);
     }
-    add(Size::Full, Tile::Rows16, 1, 128_256, 4_096, 1, false);
+    add(Size::Full, Tile::Rows16, 1, 32_064, 2_048, 1, false);
     cases
 }
 

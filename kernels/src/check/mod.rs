@@ -1,10 +1,11 @@
-//! Every kernel against its reference: cases over a [`Machine`], so that a GPU and the CPU executor of the tests run the
-//! same ones.
+//! Every kernel against its reference: cases over a [`Machine`](crate::machine::Machine), so that a GPU and the CPU
+//! executor of the tests run the same ones.
 //!
 //! A case gives a kernel random operands and compares what it wrote with [`reference`](crate::reference). Around each
-//! operand lie guard zones; those, inputs, and rows that the kernel has no business with must stay as they were. Outputs
-//! are NaN before the launch, so that an element that nobody writes is seen, and so are the guards, so that a read too far
-//! spoils a result. Kernels that only move data must match exactly; the others within a [`Tolerance`] that says why.
+//! operand lie guard zones; those, inputs, and rows that the kernel has no business with must stay as they were.
+//! Outputs are NaN before the launch, so that an element that nobody writes is seen, and so are the guards, so that a
+//! read too far spoils a result. Kernels that only move data must match exactly; the others within a [`Tolerance`] that
+//! says why.
 
 mod attention;
 mod bench;

@@ -8,7 +8,7 @@
 //! Memory: every operation writes to a new activation, and its input is freed behind it; in place are only QK-norm, rotary
 //! embedding and the residual stream, which begins as the embedding's output and lives to the final norm. Attention's
 //! output is allocated before the cut, as vLLM does (`torch.empty` in the piece before). One launch more than
-//! [`step_operations`](crate::work::step_operations) counts chooses the rows that are sampled, and where decode attention
+//! [`step_operations`] counts chooses the rows that are sampled, and where decode attention
 //! cuts contexts into ranges there is one more per layer that joins them.
 
 mod parts;

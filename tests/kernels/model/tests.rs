@@ -125,9 +125,7 @@ fn conversation() -> Vec<Batch> {
 
 #[test]
 fn steps_agree_with_the_reference() {
-    let Some(compiler) = compiler::compiler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let Some(library) = compiler::executor() else { return };
     println!("{:<30} {:>5} {:>14} {:>14} {:>14}", "model", "order", "hidden, stored", "hidden, exact", "logits, exact");
     for (name, shape) in [("plain", plain()), ("bias, tied embeddings", biased()), ("QK-norm", normed())] {
         let (tiny, steps) = (Tiny::new(shape.clone()), conversation());
@@ -167,9 +165,7 @@ fn after_prompts(loaded: &mut Loaded) -> Vec<Request> {
 
 #[test]
 fn padded_rows_never_change_real_rows() {
-    let Some(compiler) = compiler::compiler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let Some(library) = compiler::executor() else { return };
     for shape in [plain(), biased(), normed()] {
         let mut loaded = Loaded::new(&library, 0, shape);
         let requests = after_prompts(&mut loaded);
@@ -196,9 +192,7 @@ fn padded_rows_never_change_real_rows() {
 
 #[test]
 fn padded_rows_of_mixed_steps_never_change_real_rows() {
-    let Some(compiler) = compiler::compiler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let Some(library) = compiler::executor() else { return };
     let mut loaded = Loaded::new(&library, 0, plain());
     let mut requests = after_prompts(&mut loaded);
     requests.insert(1, Request::new("d", 0, 6, &[4]));
@@ -214,9 +208,7 @@ fn padded_rows_of_mixed_steps_never_change_real_rows() {
 
 #[test]
 fn the_same_launches_with_other_inputs_give_what_a_new_step_gives() {
-    let Some(compiler) = compiler::compiler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let Some(library) = compiler::executor() else { return };
     for order in [0, 1, 2] {
         let mut loaded = Loaded::new(&library, order, plain());
         let requests = after_prompts(&mut loaded);
@@ -245,9 +237,7 @@ fn the_same_launches_with_other_inputs_give_what_a_new_step_gives() {
 
 #[test]
 fn memory_given_back_too_early_is_noticed() {
-    let Some(compiler) = compiler::compiler() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = compiler::build(&compiler, &compiler::sources(), &folder.path().join("executor.so"));
+    let Some(library) = compiler::executor() else { return };
     let mut loaded = Loaded::new(&library, 0, plain());
     let requests = after_prompts(&mut loaded);
     let batch = Batch::decode(&requests, 8);
