@@ -345,3 +345,56 @@ impl From<Status> for DeviceError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error with its way out and its exit code, to be read in one piece.
+    #[test]
+    fn every_error_says_what_to_do() {
+        use DeviceError as E;
+        let status =
+            |call, code| NamedStatus { status: Status { call, code }, name: "CUDA_ERROR_NAME: a sentence".into() };
+        let device = || "NVIDIA H200".to_owned();
+        let (asked, free, total) = (Bytes(3 << 30), Bytes(1 << 30), Bytes(80 << 30));
+        let (kernel, module) = (Kernel::Embed, Module::Decoder);
+        let errors = [
+            E::NoDriver { nodes_are_there: false },
+            E::NoDriver { nodes_are_there: true },
+            E::Stub,
+            E::NoDevice { visible_devices: Some("7".into()), nodes_are_missing: false },
+            E::NoDevice { visible_devices: None, nodes_are_missing: true },
+            E::NoDevice { visible_devices: None, nodes_are_missing: false },
+            E::NoPermission { node: "/dev/nvidia0".into() },
+            E::Mismatch { status: status("cuInit", 803) },
+            E::NotReady { status: status("cuInit", 802) },
+            E::Init { status: status("cuInit", 999) },
+            E::TooOld { found: Version(11_080), floor: Version(12_000) },
+            E::MissingSymbols { names: vec!["cuGraphUpload", "cuGraphLaunch"] },
+            E::TooWeak { device: device(), capability: (7, 5) },
+            E::Prohibited { device: device() },
+            E::Busy { device: device(), is_exclusive: true, status: status("cuDevicePrimaryCtxRetain", 46) },
+            E::Busy { device: device(), is_exclusive: false, status: status("cuDevicePrimaryCtxRetain", 46) },
+            E::NoMigInstance { device: device() },
+            E::OutOfMemory { asked, free, total },
+            E::OutOfMemory { asked: Bytes(90 << 30), free, total },
+            E::Full { status: status("cuGraphInstantiateWithParams", 2) },
+            E::Mps { status: status("cuDevicePrimaryCtxRetain", 807) },
+            E::UnsupportedPtx { module, status: status("cuModuleLoadDataEx", 222), driver: Version(12_000) },
+            E::Module { module, status: status("cuModuleLoadDataEx", 209), log: String::new() },
+            E::Module { module, status: status("cuModuleLoadDataEx", 218), log: "\nline 3: syntax error".into() },
+            E::NoKernel { kernel },
+            E::Parameter { kernel, index: 2, problem: "(ids) is missing in the module".into() },
+            E::Arguments { kernel, given: 24, expected: 32 },
+            E::NotAKernel { node_type: 2 },
+            E::NoGraph,
+            E::Instantiate { reason: "its structure is invalid", status: status("cuGraphInstantiateWithParams", 1) },
+            E::Update { reason: "the topology differs", status: status("cuGraphExecUpdate_v2", 910) },
+            E::Lost { status: status("cuStreamSynchronize", 700) },
+            E::Refused { status: status("cuStreamCreate", 400) },
+        ];
+        let shown = errors.map(|error| format!("{error}\n  exit {}; {}", error.exit().code(), error.advice()));
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+}

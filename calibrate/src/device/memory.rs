@@ -49,7 +49,7 @@ impl Arena {
             Ok(()) => self.addresses.borrow_mut().push(address),
             Err(Status { code: code::OUT_OF_MEMORY, .. }) => {
                 let (free, total) = self.context.memory()?;
-                return Err(DeviceError::OutOfMemory { asked: Bytes(bytes), free, total });
+                return Err(DeviceError::OutOfMemory { asked: Bytes(asked as u64), free, total });
             }
             Err(status) => return Err(status.into()),
         }

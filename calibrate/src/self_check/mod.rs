@@ -48,7 +48,7 @@ pub fn run<'a>(
         }
     };
     report.add(basics::code(&session))?;
-    // The references of full-sized cases take minutes without a GPU's kernels to wait for.
+    // Cases of the widths of real models would take the double's executor hours.
     let is_double = card.library().double_version().is_some();
     let sizes: &[Size] = if is_double { &[Size::Quick] } else { &[Size::Quick, Size::Full] };
     let checks = [basics::run, graphs::run];

@@ -19,12 +19,13 @@ pub(super) const REQUESTS: u32 = 8;
 /// Rows of a step.
 pub(super) const ROWS: u32 = 40;
 
-/// Two layers with bias, QK-norm, grouped heads, and a vocabulary that is no multiple of a tile.
+/// Two layers with bias, QK-norm, grouped heads, a vocabulary that is no multiple of a tile, and an MLP wide enough for its
+/// last product to be split, whose counters every replay must find at zero.
 pub(super) fn geometry() -> Result<ModelGeometry, GeometryError> {
     ModelGeometry::new(ModelShape {
         layers: 2,
         hidden: 192,
-        intermediate: 264,
+        intermediate: 1_032,
         query_heads: 4,
         kv_heads: 2,
         head_size: 64,
@@ -78,4 +79,21 @@ pub(super) fn fill_caches(model: &mut Model, session: &mut Session) -> Result<()
         model.set_cache(session, layer, &content)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels::launch::{Address, Product, ProductPlan};
+
+    #[test]
+    fn the_last_product_of_the_mlp_is_split() {
+        let geometry = geometry().unwrap();
+        let (none, outputs, inputs) = (Address::NONE, geometry.hidden, geometry.intermediate);
+        for rows in [1, 8, ROWS] {
+            let operands =
+                Product { out: none, input: none, weight: none, bias: none, rows: Rows(rows), outputs, inputs };
+            assert!(ProductPlan::choose(&operands, 108).splits > 1, "{rows} rows");
+        }
+    }
 }
