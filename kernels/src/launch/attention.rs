@@ -2,7 +2,7 @@
 
 use super::Launch;
 use super::kernel::{DecodeAttention, DecodeAttentionMerge, Kernel, PrefillAttention};
-use super::shape::{ShapeError, launch};
+use super::shape::{ShapeError, launch, size_of};
 use crate::units::{Requests, Rows};
 
 /// Threads of an attention block: 4 warps.
@@ -53,8 +53,7 @@ impl DecodeSplits {
         if self == Self::WHOLE {
             return 0;
         }
-        let ranges = u64::from(requests.0) * u64::from(query_heads) * u64::from(self.0);
-        ranges * (u64::from(head_size) + 2) * 4
+        size_of([requests.0, query_heads, self.0, head_size.saturating_add(2), 4])
     }
 }
 

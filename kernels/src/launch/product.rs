@@ -3,7 +3,7 @@
 use super::Launch;
 use super::argument::Address;
 use super::kernel::{GemmTile16, GemmTile64, GemmTile128, Kernel};
-use super::shape::{ShapeError, launch};
+use super::shape::{ShapeError, launch, size_of};
 use crate::units::Rows;
 
 /// Threads of a GEMM block: 4 warps.
@@ -125,7 +125,7 @@ impl ProductPlan {
         if self.splits == 1 {
             return 0;
         }
-        u64::from(self.splits) * u64::from(product.rows.0) * u64::from(product.outputs) * 4
+        size_of([self.splits, product.rows.0, product.outputs, 4])
     }
 
     /// Bytes of [`Workspace::arrivals`] that the product needs under this plan: a u32 per output tile.

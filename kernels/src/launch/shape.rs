@@ -122,3 +122,137 @@ pub(super) fn launch(
     let grid = grid.map(|blocks| blocks as u32);
     Ok(Launch { kernel, grid, block: [threads, 1, 1], shared_bytes, arguments })
 }
+
+/// The product of the factors; the largest number there is if it is beyond: no device has that much.
+pub(super) fn size_of<const N: usize>(factors: [u32; N]) -> u64 {
+    factors.into_iter().fold(1, |size, factor| size.saturating_mul(factor.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::{
+        Argmax, Clocks, Copy, DecodeAttention, DecodeAttentionMerge, DecodeSplits, Embed, Gate, HeadNorm, KvWrite,
+        PrefillAttention, Product, ProductPlan, RmsNorm, Rotary, SiluMul, Tile, Workspace,
+    };
+    use crate::random::Random;
+    use crate::units::{Requests, Rows};
+
+    /// Numbers at the edges of what kernels take, and beyond.
+    struct Extremes(Random);
+
+    impl Extremes {
+        fn one_of<T: std::marker::Copy, const N: usize>(&mut self, values: [T; N]) -> T {
+            values[self.0.below(N as u32) as usize]
+        }
+        fn int(&mut self) -> i32 {
+            self.one_of([i32::MIN, -1, 0, 1, 2, 8, 16, 64, 64, 128, 128, 4_096, 65_536, i32::MAX - 7, i32::MAX])
+        }
+        fn count(&mut self) -> u32 {
+            self.one_of([0, 1, 1, 8, 64, 128, 65_535, 65_536, i32::MAX.unsigned_abs(), u32::MAX - 7, u32::MAX])
+        }
+        fn float(&mut self) -> f32 {
+            self.one_of([0.0, 1.0, 1e-5, -1.0, f32::NAN, f32::INFINITY, f32::MAX])
+        }
+        fn address(&mut self) -> Address {
+            self.one_of([0x1000, 0x1000, 0x1000, 0x1000, 0x1000, 0, 4, 8, 1, u64::MAX, u64::MAX - 15].map(Address))
+        }
+        fn head_size(&mut self) -> i32 {
+            self.one_of([64, 128, 64, 128, 0, 96, i32::MIN])
+        }
+    }
+
+    /// One launch of each kernel, most of them refused.
+    fn launches(any: &mut Extremes) -> Vec<Result<Launch, ShapeError>> {
+        let (rows, requests, chunk) = (Rows(any.count()), Requests(any.count()), Rows(any.count()));
+        let (query_heads, kv_heads, head_size) = (any.int(), any.int(), any.head_size());
+        let [out, input, weight, table, ids, qkv, cache] = std::array::from_fn(|_| any.address());
+        let (hidden, block_size, blocks_per_request, splits) = (any.int(), any.int(), any.int(), any.int());
+        let (epsilon, scale) = (any.float(), any.float());
+        let (partial, block_table, context_lens, query_starts) = (out, ids, ids, table);
+        let product =
+            Product { out, input, weight, bias: any.address(), rows, outputs: any.count(), inputs: any.count() };
+        let tile = any.one_of(Tile::ALL);
+        let plans = [
+            ProductPlan::choose(&product, any.count()),
+            ProductPlan::exactly(&product, tile, any.count()),
+            ProductPlan { tile, splits: any.count() },
+        ];
+        let workspace = Workspace { partial: any.address(), arrivals: any.address() };
+        let chosen = DecodeSplits::choose(requests, any.count(), any.count(), any.count());
+        let _ = chosen.partial_bytes(requests, any.count(), any.count());
+        for plan in plans {
+            let _ = (plan.partial_bytes(&product), plan.arrivals_bytes(&product));
+        }
+        let decode = DecodeAttention {
+            out,
+            partial,
+            qkv,
+            cache,
+            block_table,
+            context_lens,
+            query_heads,
+            kv_heads,
+            head_size,
+            block_size,
+            blocks_per_request,
+            splits,
+            scale,
+        };
+        let prefill = PrefillAttention {
+            out,
+            qkv,
+            cache,
+            block_table,
+            query_starts,
+            context_lens,
+            query_heads,
+            kv_heads,
+            head_size,
+            block_size,
+            blocks_per_request,
+            scale,
+        };
+        let products = plans.map(|plan| product.under(plan, workspace));
+        let others = [
+            Embed { out, table, ids, hidden, table_rows: any.int() }.over(rows),
+            RmsNorm { out, residual: out, input, weight, hidden, epsilon, add: any.int() }.over(rows),
+            HeadNorm { qkv, query_weight: weight, key_weight: input, query_heads, kv_heads, head_size, epsilon }
+                .over(rows),
+            Rotary { qkv, positions: ids, query_heads, kv_heads, head_size, log2_theta: scale }.over(rows),
+            KvWrite { cache, qkv, slots: ids, query_heads, kv_heads, head_size, block_size }.over(rows),
+            SiluMul { out, gate_up: input, rows: any.int(), intermediate: hidden }.whole(),
+            Argmax { out, logits: input, vocabulary: hidden }.over(rows),
+            decode.over(requests),
+            DecodeAttentionMerge { out, partial, query_heads, head_size, splits }.over(requests),
+            prefill.over(requests, chunk),
+            Gate { flag: ids, outcome: out, timeout_ns: u64::from(any.count()) }.alone(),
+            Clocks { out, cycles: u64::MAX }.alone(),
+            Copy { to: out, from: input, vectors: u64::from(any.count()) }.by(any.count()),
+        ];
+        others.into_iter().chain(products).collect()
+    }
+
+    #[test]
+    fn no_number_is_too_odd_to_be_answered() {
+        let mut any = Extremes(Random::named("extremes", 0));
+        let mut accepted = std::collections::BTreeMap::new();
+        for _ in 0..20_000 {
+            for launch in launches(&mut any).into_iter().flatten() {
+                for (blocks, most) in launch.grid.into_iter().zip(MOST_BLOCKS) {
+                    assert!(blocks >= 1 && u64::from(blocks) <= most, "{launch:?}");
+                }
+                assert_eq!(launch.arguments.offsets().len(), launch.kernel.parameters().len());
+                *accepted.entry(launch.kernel).or_insert(0) += 1;
+            }
+        }
+        // Every kernel but the one without arguments was accepted now and then: the numbers are not all nonsense.
+        assert_eq!(accepted.len(), Kernel::ALL.len() - 1, "{accepted:?}");
+    }
+
+    #[test]
+    fn sizes_beyond_everything_stay_beyond_everything() {
+        assert_eq!(size_of([3, 33, 200, 4]), 79_200);
+        assert_eq!(size_of([u32::MAX, u32::MAX, u32::MAX]), u64::MAX);
+    }
+}
