@@ -203,7 +203,8 @@ impl<'a> Step<'a> {
         step_operations(self.model) + row_choice + joins
     }
 
-    /// Hands every part to `runner`. The model's output is freed as `output` says.
+    /// Hands every part to `runner`. The model's output is freed as `output` says. After an error, activations that were
+    /// live stay allocated: their pool is to be given up.
     ///
     /// # Errors
     /// The runner's, or a shape that a kernel does not take.
