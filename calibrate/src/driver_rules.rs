@@ -177,7 +177,9 @@ rules! {
     ParametersTwice, "parameters-twice": "giving both an array and a buffer of parameters"
         => Returns(1), None, survives, Documentation("cuLaunchKernel");
     ParameterBufferShort, "parameter-buffer-short": "a parameter buffer shorter than the function's parameters"
-        => Returns(1), None, survives, Memory;
+        => Returns(1), None, survives, Issue("llvm/llvm-project#172249");
+    ParameterBufferLong, "parameter-buffer-long": "a parameter buffer longer than the function's parameters, as padded"
+        => Returns(1), None, survives, Issue("llvm/llvm-project#172249");
 
     BeginOnLegacyStream, "begin-on-legacy-stream": "beginning a capture on the legacy stream"
         => Returns(900), None, survives, Documentation("cuStreamBeginCapture");
@@ -194,7 +196,7 @@ rules! {
     EndUnjoined, "end-unjoined": "ending a capture whose forked stream was not joined again"
         => Returns(904), None, survives, Documentation("CUDA_ERROR_STREAM_CAPTURE_UNJOINED");
     AllocateInCapture, "allocate-in-capture": "cuMemAlloc during a GLOBAL capture"
-        => Returns(900), Invalidated, survives, Issue("GPU specification section 1");
+        => Returns(900), Invalidated, survives, Documentation("cuThreadExchangeStreamCaptureMode");
     AllocateRelaxed, "allocate-relaxed": "legal: cuMemAlloc during a GLOBAL capture, in RELAXED mode"
         => Returns(0), Intact, survives, Documentation("cuThreadExchangeStreamCaptureMode");
     AllocateOnOtherThread, "allocate-on-other-thread": "cuMemAlloc on another thread during a GLOBAL capture"
@@ -204,6 +206,8 @@ rules! {
         => Returns(0), Intact, survives, Documentation("cuThreadExchangeStreamCaptureMode");
     AllocateInRelaxedCapture, "allocate-in-relaxed-capture": "legal: cuMemAlloc during a RELAXED capture"
         => Returns(0), Intact, survives, Documentation("cuThreadExchangeStreamCaptureMode");
+    AllocateAsyncInCapture, "allocate-async-in-capture": "legal: cuMemAllocAsync on a stream that captures: a memory node"
+        => Returns(0), Intact, survives, Documentation("cuMemAllocAsync");
     FreeInCapture, "free-in-capture": "cuMemFree during a GLOBAL capture"
         => Returns(900), Invalidated, survives, Documentation("cuThreadExchangeStreamCaptureMode");
     FreeForeignInCapture, "free-foreign-in-capture": "cuMemFreeAsync, on a stream that captures, of memory from before"
@@ -213,7 +217,7 @@ rules! {
     SynchronizeContextInCapture, "synchronize-context-in-capture": "synchronizing the context during a RELAXED capture"
         => Returns(900), Invalidated, survives, Issue("NVIDIA/TensorRT#2888");
     QueryStreamInCapture, "query-stream-in-capture": "querying the stream that captures"
-        => Returns(900), Invalidated, survives, Documentation("cuStreamBeginCapture");
+        => Returns(900), Invalidated, survives, Issue("NVIDIA/raft#3121");
     QueryEventInCapture, "query-event-in-capture": "querying an event recorded on a stream that captures"
         => Returns(907), Invalidated, survives, Documentation("CUDA_ERROR_CAPTURED_EVENT");
     SynchronizeEventInCapture, "synchronize-event-in-capture": "synchronizing on an event recorded on a stream that captures"
@@ -255,7 +259,7 @@ rules! {
     CallAfterFault, "call-after-fault": "allocating after a kernel faulted"
         => Returns(700), None, dies, Documentation("CUDA_ERROR_ILLEGAL_ADDRESS");
     UnknownStream, "unknown-stream": "launching on a stream that never was"
-        => Crashes, None, survives, Issue("lupine#441");
+        => Crashes, None, survives, Issue("lupinemachines/lupine#441");
     UnknownGraph, "unknown-graph": "launching an executable graph that never was"
         => Crashes, None, survives, Memory;
     UnknownEvent, "unknown-event": "recording an event that never was"

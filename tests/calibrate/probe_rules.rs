@@ -77,6 +77,7 @@ each_is_caught! {
     parameters_missing: ParametersMissing,
     parameters_twice: ParametersTwice,
     parameter_buffer_short: ParameterBufferShort,
+    parameter_buffer_long: ParameterBufferLong,
     begin_on_legacy_stream: BeginOnLegacyStream,
     begin_twice: BeginTwice,
     end_without_begin: EndWithoutBegin,
@@ -89,6 +90,7 @@ each_is_caught! {
     allocate_on_other_thread: AllocateOnOtherThread,
     allocate_beside_thread_local: AllocateBesideThreadLocal,
     allocate_in_relaxed_capture: AllocateInRelaxedCapture,
+    allocate_async_in_capture: AllocateAsyncInCapture,
     free_in_capture: FreeInCapture,
     free_foreign_in_capture: FreeForeignInCapture,
     synchronize_in_capture: SynchronizeInCapture,
@@ -164,7 +166,7 @@ fn a_driver_that_differs_is_told_with_exit_code_1() {
     got = ["0", "capture goes on"]
     misuse = "querying the stream that captures"
     name = "query-stream-in-capture"
-    source = "documentation: cuStreamBeginCapture"
+    source = "issue: NVIDIA/raft#3121"
     "#);
 }
 

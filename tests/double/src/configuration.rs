@@ -44,10 +44,21 @@
 //! | `UPDATE_NS`, `UPDATE_NODE_NS` | 3,000, 350 | host: updating an executable graph |
 //! | `CONTEXT_BYTES` | 500 MiB | device memory of a context |
 //! | `EXEC_BYTES`, `EXEC_NODE_BYTES` | 65,536, 10,240 | device memory of an executable graph, fixed and per node |
+//!
+//! What makes device times differ from that, see `disturbance.rs`:
+//!
+//! | variable | default | meaning |
+//! |---|---|---|
+//! | `NOISE_PERMILLE`, `SEED` | 0 | largest deviation of each duration to either side, and how it is drawn |
+//! | `DRIFT_PERMILLE_PER_S` | 0 | how much longer everything takes after each second |
+//! | `DIP` | | `FROM_NS:FOR_NS:PERMILLE`: a span in which everything takes longer |
+//! | `NEIGHBOUR` | | `EVERY_NS:FOR_NS:PERMILLE`: the same, again and again |
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::disturbance::{Disturbance, Span};
 
 const PREFIX: &str = "RUNGWISE_DOUBLE_";
 
@@ -73,6 +84,7 @@ pub(crate) struct Configuration {
     /// `CUDA_MODULE_LOADING=EAGER`, as the real driver reads it at `cuInit`.
     pub(crate) is_eager: bool,
     pub(crate) costs: Costs,
+    pub(crate) disturbance: Disturbance,
 }
 
 /// A call that fails because a test wants it to.
@@ -139,7 +151,16 @@ impl Configuration {
     /// Nothing planted.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
-        Self::read(|_| None)
+        Self::planted(&[])
+    }
+
+    /// Variables without their prefix.
+    #[cfg(test)]
+    pub(crate) fn planted(variables: &[(&str, &str)]) -> Self {
+        Self::read(|asked| {
+            let name = asked.strip_prefix(PREFIX)?;
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -199,6 +220,13 @@ impl Configuration {
                 exec_bytes: number("EXEC_BYTES", 65_536),
                 exec_node_bytes: number("EXEC_NODE_BYTES", 10_240),
             },
+            disturbance: Disturbance {
+                seed: number("SEED", 0),
+                noise_permille: number("NOISE_PERMILLE", 0),
+                drift_permille_per_s: number("DRIFT_PERMILLE_PER_S", 0),
+                dip: text("DIP").map(|value| span("DIP", &value)),
+                neighbour: text("NEIGHBOUR").map(|value| span("NEIGHBOUR", &value)),
+            },
         }
     }
 }
@@ -209,6 +237,14 @@ fn parsed<T: FromStr>(name: &str, value: &str) -> T {
 
 fn refuse(name: &str, value: &str) -> ! {
     panic!("driver double: {PREFIX}{name} cannot be {value:?}")
+}
+
+fn span(name: &str, value: &str) -> Span {
+    let parts: Vec<_> = value.split(':').map(|part| parsed(name, part)).collect();
+    match parts[..] {
+        [from_ns, for_ns, permille] => Span { from_ns, for_ns, permille },
+        _ => refuse(name, value),
+    }
 }
 
 fn failures(value: &str) -> Vec<PlantedFailure> {
@@ -239,8 +275,8 @@ fn stairs(value: &str) -> BTreeMap<String, Stairs> {
 mod tests {
     use super::*;
 
-    fn with(name: &'static str, value: &'static str) -> Configuration {
-        Configuration::read(|asked| (asked == format!("{PREFIX}{name}")).then(|| value.to_owned()))
+    fn with(name: &str, value: &str) -> Configuration {
+        Configuration::planted(&[(name, value)])
     }
 
     #[test]
@@ -249,6 +285,7 @@ mod tests {
         assert_eq!(with("LAUNCH_NS", "7").costs.launch_ns, 7);
         let planted = PlantedFailure { function: "cuMemAlloc_v2".to_owned(), call: 3, status: 2 };
         assert_eq!(with("FAIL", "cuMemAlloc_v2:3=2").failures, [planted]);
+        assert_eq!(with("DIP", "5:6:7").disturbance.dip, Some(Span { from_ns: 5, for_ns: 6, permille: 7 }));
         let stairs = with("STAIRS", "a=1:100,16:300;b=0:5").costs.stairs;
         let at = |rows| stairs["a"].at(rows);
         assert_eq!((at(0), at(1), at(15), at(16), at(999), stairs["b"].at(7)), (100, 100, 100, 300, 300, 5));

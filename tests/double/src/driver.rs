@@ -76,6 +76,11 @@ pub(crate) fn lock() -> MutexGuard<'static, Driver> {
     driver.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// The driver if nobody uses it now.
+pub(crate) fn try_lock() -> Option<MutexGuard<'static, Driver>> {
+    DRIVER.get()?.try_lock().ok()
+}
+
 /// Host time of a call, out of the planted costs.
 pub(crate) type Cost = fn(&Costs) -> u64;
 
@@ -110,6 +115,7 @@ impl Driver {
             let others_bytes = configuration.others_bytes.min(configuration.memory_bytes);
             let _ = memory.take_fixed(device, others_bytes);
         }
+        let timeline = Timeline::new(configuration.disturbance.clone());
         Self {
             report: Report::to(configuration.report.as_deref()),
             configuration,
@@ -119,7 +125,7 @@ impl Driver {
             sticky: None,
             memory,
             modules: Modules::default(),
-            timeline: Timeline::default(),
+            timeline,
             events: HashMap::new(),
             captures: Captures::default(),
             graphs: Graphs::default(),
@@ -302,11 +308,16 @@ impl Driver {
             _ => return,
         };
         for other in others.into_iter().filter(|other| *other != stream) {
-            if self.timeline.busy().contains(&other) {
-                let memory = &self.memory;
-                let mark = self.timeline.record(other, &|address| memory.flag(address));
-                self.timeline.enqueue(stream, Work::Wait(mark), &|address| memory.flag(address));
-            }
+            self.order_after(stream, other);
+        }
+    }
+
+    /// Whatever is put into `stream` from now on waits for what `other` holds now.
+    pub(crate) fn order_after(&mut self, stream: u64, other: u64) {
+        if self.timeline.busy().contains(&other) {
+            let memory = &self.memory;
+            let mark = self.timeline.record(other, &|address| memory.flag(address));
+            self.timeline.enqueue(stream, Work::Wait(mark), &|address| memory.flag(address));
         }
     }
 
@@ -400,7 +411,7 @@ impl Driver {
             Operation::Copy { to, from, bytes } => Memory::copy(*to, *from, *bytes),
             Operation::Write { to, bytes } => Memory::write(*to, bytes),
             Operation::Set { at, element, width, count } => {
-                Memory::set(*at, &element[..usize::from(*width)], *count);
+                self.memory.set(*at, &element[..usize::from(*width)], *count);
             }
             Operation::Allocate { .. } | Operation::Free { .. } => {}
         }
@@ -494,3 +505,6 @@ impl Driver {
         self.handles.next(kind)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ impl Graph {
     }
 
     /// Addresses of its allocation nodes that none of its free nodes frees.
-    pub(crate) fn unfreed(&self) -> Vec<u64> {
+    fn unfreed(&self) -> Vec<u64> {
         let freed = self.nodes.iter().filter_map(|node| match node.operation {
             Operation::Free { address } => Some(address),
             _ => None,
@@ -143,13 +143,19 @@ pub(crate) struct Exec {
     pub(crate) flags: u64,
     pub(crate) device_bytes: u64,
     pub(crate) is_uploaded: bool,
+    /// Addresses that it allocates and does not free.
+    pub(crate) unfreed: Arc<[u64]>,
+    /// The stream of its last launch: launches of one executable follow each other.
+    pub(crate) last_stream: Option<u64>,
 }
 
 impl Exec {
     pub(crate) fn new(graph: u64, snapshot: Graph, flags: u64, costs: &Costs) -> Self {
         let (batch, duration_ns) = (Batch::of_graph(snapshot.order()), snapshot.duration_ns(costs));
         let device_bytes = costs.exec_bytes + costs.exec_node_bytes * snapshot.nodes.len() as u64;
-        Self { graph, snapshot, batch, duration_ns, flags, device_bytes, is_uploaded: false }
+        let unfreed = snapshot.unfreed().into();
+        let (is_uploaded, last_stream) = (false, None);
+        Self { graph, snapshot, batch, duration_ns, flags, device_bytes, is_uploaded, unfreed, last_stream }
     }
 
     /// Takes another graph of the same shape.
@@ -176,9 +182,8 @@ impl Exec {
                 _ => {}
             }
         }
-        let (graph_handle, flags, device_bytes) = (self.graph, self.flags, self.device_bytes);
-        *self = Self::new(graph_handle, graph.clone(), flags, costs);
-        self.device_bytes = device_bytes;
+        let (device_bytes, last_stream) = (self.device_bytes, self.last_stream);
+        *self = Self { device_bytes, last_stream, ..Self::new(self.graph, graph.clone(), self.flags, costs) };
         Ok(())
     }
 }

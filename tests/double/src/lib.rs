@@ -14,7 +14,9 @@
 
 mod api;
 mod capture;
+mod claim;
 pub mod configuration;
+mod disturbance;
 mod driver;
 #[path = "../../../calibrate/src/driver_rules.rs"]
 pub mod driver_rules;

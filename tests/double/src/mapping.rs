@@ -49,6 +49,18 @@ impl Mapping {
         self.forbid(self.start, self.length);
     }
 
+    /// Gives pages back to the system, which are zero when they are touched again. Returns the range that this covers.
+    pub(crate) fn zero_pages(&self, from: u64, bytes: u64) -> (u64, u64) {
+        let first = from.next_multiple_of(PAGE);
+        let end = ((from + bytes) / PAGE * PAGE).min(self.start + self.length - PAGE);
+        if first >= end || first < self.start {
+            return (from, from);
+        }
+        // SAFETY: the pages are this mapping's own, private and anonymous: afterwards they read as zero.
+        unsafe { libc::madvise(first as *mut _, (end - first) as usize, libc::MADV_DONTNEED) };
+        (first, end)
+    }
+
     fn forbid(&self, from: u64, bytes: u64) {
         debug_assert!(from >= self.start && from + bytes <= self.start + self.length);
         // SAFETY: the range is inside this mapping.

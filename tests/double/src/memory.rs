@@ -150,7 +150,7 @@ impl Memory {
         self.live.insert(address, Allocation { bytes, owner, card, granule, mapping });
         self.generation += 1;
         if self.is_poisoned && bytes <= POISONED_MAX {
-            Self::poison(address, bytes);
+            Self::repeat(address, &POISON, bytes);
         }
         Ok(address)
     }
@@ -248,10 +248,27 @@ impl Memory {
         unsafe { ptr::copy(bytes.as_ptr(), to as *mut u8, bytes.len()) };
     }
 
-    /// Fills `count` elements of `element`'s width.
-    pub(crate) fn set(at: u64, element: &[u8], count: u64) {
-        for index in 0..count {
-            Self::write(at + index * element.len() as u64, element);
+    /// Fills `count` elements of `element`'s width. Zeros cost no memory.
+    pub(crate) fn set(&self, at: u64, element: &[u8], count: u64) {
+        let bytes = element.len() as u64 * count;
+        let is_zero = element.iter().all(|byte| *byte == 0);
+        let zeroed = match self.at(at) {
+            Some((_, allocation)) if is_zero => allocation.mapping.zero_pages(at, bytes),
+            _ => (at, at),
+        };
+        Self::repeat(at, element, zeroed.0 - at);
+        Self::repeat(zeroed.1, element, at + bytes - zeroed.1);
+    }
+
+    /// Writes a pattern over and over, a chunk at a time.
+    fn repeat(at: u64, pattern: &[u8], bytes: u64) {
+        const CHUNK_BYTES: usize = 1 << 20;
+        let chunk: Vec<u8> = pattern.repeat(CHUNK_BYTES.min(bytes as usize).div_ceil(pattern.len()));
+        let mut done = 0;
+        while done < bytes {
+            let part = chunk.len().min((bytes - done) as usize);
+            Self::write(at + done, &chunk[..part]);
+            done += part as u64;
         }
     }
 
@@ -270,11 +287,6 @@ impl Memory {
         // SAFETY: as for `copy`.
         unsafe { ptr::copy(from as *const u8, copy.as_mut_ptr(), copy.len()) };
         copy
-    }
-
-    fn poison(address: u64, bytes: u64) {
-        let pattern: Vec<u8> = POISON.into_iter().cycle().take(bytes as usize).collect();
-        Self::write(address, &pattern);
     }
 
     fn fits(&self, card: usize, bytes: u64) -> Answer {
@@ -342,5 +354,24 @@ mod tests {
         assert!(memory.outside(at, u64::MAX).unwrap().contains("beyond"));
         memory.free(at);
         assert!(memory.outside(at, 1).unwrap().contains("freed"));
+    }
+
+    #[test]
+    fn fills_reach_exactly_their_range() {
+        let mut memory = Memory::new(1, 140 << 30, true);
+        for (skipped, element, count) in
+            [(0, &[0][..], 100_000), (3, &[0], 99_990), (8, &[1, 2, 3, 4], 20_000), (2, &[0, 0], 5_000), (1, &[7], 0)]
+        {
+            let at = memory.allocate(0, 100_000, Owner::Device).unwrap();
+            let mut expected = Memory::read(at, 100_000);
+            for (place, byte) in expected[skipped..].iter_mut().zip(element.repeat(count)) {
+                *place = byte;
+            }
+            memory.set(at + skipped as u64, element, count as u64);
+            assert!(Memory::read(at, 100_000) == expected, "{skipped} {element:?} {count}");
+        }
+        let huge = memory.allocate(0, 100 << 30, Owner::Device).unwrap();
+        memory.set(huge, &[0], 100 << 30);
+        assert_eq!(Memory::read(huge + (50 << 30), 4), [0; 4], "zeros take no pages");
     }
 }

@@ -51,6 +51,12 @@ impl Report {
         self.line(format!("clock: {host_ns} ns"));
     }
 
+    /// Every line so far.
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
     fn line(&mut self, line: String) {
         if let Some(file) = &mut self.file {
             // One write a line: lines of several processes do not mix.

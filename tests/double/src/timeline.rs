@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::disturbance::Disturbance;
 use crate::operation::Batch;
 
 /// Launches that fit into a stream before the next one blocks the host.
@@ -86,6 +87,9 @@ pub(crate) struct Timeline {
     streams: BTreeMap<u64, Stream>,
     marks: HashMap<MarkId, Mark>,
     marks_ever: u64,
+    disturbance: Disturbance,
+    /// Items whose end is settled.
+    settled_ever: u64,
     due: Vec<Due>,
 }
 
@@ -93,6 +97,10 @@ pub(crate) struct Timeline {
 pub(crate) type ReadFlag<'a> = &'a dyn Fn(u64) -> u32;
 
 impl Timeline {
+    pub(crate) fn new(disturbance: Disturbance) -> Self {
+        Self { disturbance, ..Self::default() }
+    }
+
     pub(crate) fn create(&mut self, stream: u64, is_blocking: bool) {
         let created = Stream { queue: VecDeque::new(), settled: 0, tail_ns: 0, is_blocking, is_destroyed: false };
         self.streams.insert(stream, created);
@@ -235,7 +243,11 @@ impl Timeline {
             for stream in self.streams.values_mut() {
                 while stream.settled < stream.queue.len() {
                     let (item, tail_ns) = (&mut stream.queue[stream.settled], stream.tail_ns);
-                    let Some(end_ns) = end_of(item, tail_ns, host_ns, &self.marks, read_flag) else { break };
+                    let disturb =
+                        |duration_ns, start_ns| self.disturbance.apply(duration_ns, start_ns, self.settled_ever);
+                    let known = end_of(item, tail_ns, host_ns, &self.marks, read_flag, disturb);
+                    let Some(end_ns) = known else { break };
+                    self.settled_ever += 1;
                     item.end_ns = Some(end_ns);
                     if let Work::Record(mark) = item.work
                         && let Some(mark) = self.marks.get_mut(&mark)
@@ -336,11 +348,13 @@ fn end_of(
     host_ns: u64,
     marks: &HashMap<MarkId, Mark>,
     read_flag: ReadFlag<'_>,
+    disturb: impl Fn(u64, u64) -> u64,
 ) -> Option<u64> {
     match &item.work {
         Work::Run { duration_ns, gap_ns, latency_ns, .. } => {
             let after_others_ns = if tail_ns > 0 { tail_ns + gap_ns } else { 0 };
-            Some(after_others_ns.max(item.arrived_ns + latency_ns) + duration_ns)
+            let start_ns = after_others_ns.max(item.arrived_ns + latency_ns);
+            Some(start_ns + disturb(*duration_ns, start_ns))
         }
         Work::Record(_) => Some(tail_ns.max(item.arrived_ns)),
         Work::Wait(mark) => match marks.get(mark) {

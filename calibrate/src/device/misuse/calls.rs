@@ -37,6 +37,7 @@ pub(super) fn attempt(stage: &Stage, misuse: Misuse) -> Option<Tried> {
         Misuse::ParametersMissing => Ok(launch(stage, Shape::PLAIN, Given::Nothing)),
         Misuse::ParametersTwice => Ok(launch(stage, Shape::PLAIN, Given::Twice)),
         Misuse::ParameterBufferShort => Ok(launch(stage, Shape::PLAIN, Given::ShortBuffer)),
+        Misuse::ParameterBufferLong => Ok(launch(stage, Shape::PLAIN, Given::LongBuffer)),
         Misuse::ElapsedWithoutTiming => elapsed_without_timing(stage),
         Misuse::ElapsedUnrecorded => elapsed_unrecorded(stage),
         Misuse::LaunchOnFreedMemory => launch_on_freed(stage),

@@ -33,6 +33,9 @@ pub(super) fn attempt(stage: &Stage, misuse: Misuse) -> Option<Tried> {
             during(stage, Mode::ThreadLocal, |stage| stage.elsewhere(|stage| stage.allocate(1 << 20).0))
         }
         Misuse::AllocateInRelaxedCapture => during(stage, Mode::Relaxed, allocate),
+        Misuse::AllocateAsyncInCapture => {
+            during(stage, Mode::Global, |stage| stage.allocated_async(1 << 20, stream).map(|_| 0))
+        }
         Misuse::FreeInCapture => during_with(stage, |stage| stage.allocated(4 << 20), Stage::free),
         Misuse::FreeForeignInCapture => during_with(
             stage,

@@ -135,12 +135,15 @@ pub(super) enum Given {
     Buffer,
     /// As a buffer that ends four bytes early.
     ShortBuffer,
+    /// As a buffer with four more bytes, as padded to its alignment.
+    LongBuffer,
     /// Not at all.
     Nothing,
     /// As a buffer and as an array.
     Twice,
 }
 
+/// An address and a word.
 const STORE_BYTES: usize = 12;
 
 impl Stage {
@@ -192,7 +195,7 @@ impl Stage {
                 self.destroy_graph(graph);
                 CaptureAfter::Intact
             }
-            (INVALIDATED, _) => CaptureAfter::Invalidated,
+            (INVALIDATED, graph) if graph.is_null() => CaptureAfter::Invalidated,
             _ => CaptureAfter::None,
         }
     }
@@ -426,14 +429,18 @@ impl Stage {
         const BUFFER: *mut c_void = ptr::without_provenance_mut(1);
         const SIZE: *mut c_void = ptr::without_provenance_mut(2);
         const END: *mut c_void = ptr::null_mut();
-        let mut buffer = [0_u8; STORE_BYTES];
+        let mut buffer = [0_u8; STORE_BYTES + 4];
         buffer[..8].copy_from_slice(&address.to_le_bytes());
-        let mut bytes = if matches!(given, Given::ShortBuffer) { STORE_BYTES - 4 } else { STORE_BYTES };
+        let mut bytes = match given {
+            Given::ShortBuffer => STORE_BYTES - 4,
+            Given::LongBuffer => STORE_BYTES + 4,
+            Given::Buffer | Given::Nothing | Given::Twice => STORE_BYTES,
+        };
         let mut extra = [BUFFER, buffer.as_mut_ptr().cast(), SIZE, (&raw mut bytes).cast(), END];
         let (mut first, mut second) = (address, 0_u32);
         let mut array: [*mut c_void; 2] = [(&raw mut first).cast(), (&raw mut second).cast()];
         let (array, extra) = match given {
-            Given::Buffer | Given::ShortBuffer => (ptr::null_mut(), extra.as_mut_ptr()),
+            Given::Buffer | Given::ShortBuffer | Given::LongBuffer => (ptr::null_mut(), extra.as_mut_ptr()),
             Given::Nothing => (ptr::null_mut(), ptr::null_mut()),
             Given::Twice => (array.as_mut_ptr(), extra.as_mut_ptr()),
         };

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "exported C functions under their own names")]
 
 use super::{put, put_if_asked};
+use crate::claim::Claim;
 use crate::driver::{CALL, Driver, OWN, enter};
 use crate::driver_rules::Misuse;
 use crate::graph::{AUTO_FREE_ON_LAUNCH, Exec, Graph};
@@ -228,16 +229,21 @@ extern "C" fn cuGraphUpload(exec: u64, stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
+    let claim = Claim::of(exec);
     enter("cuGraphLaunch", OWN, |driver| {
         driver.ready()?;
+        claim.check(driver);
         let stream = driver.stream(stream);
         if driver.capture_of(stream)?.is_some() {
             return Err(driver.violation(Status::NOT_SUPPORTED, "the double does not model graphs inside captures"));
         }
         let known = driver.exec(exec);
         let (batch, duration_ns, nodes) = (known.batch.clone(), known.duration_ns, known.snapshot.nodes.len() as u64);
-        let (flags, unfreed) = (known.flags, known.snapshot.unfreed());
+        let (flags, unfreed, last_stream) = (known.flags, known.unfreed.clone(), known.last_stream.replace(stream));
         take_graph_memory(driver, flags, &unfreed)?;
+        if let Some(last) = last_stream.filter(|last| *last != stream) {
+            driver.order_after(stream, last);
+        }
         spend_upload(driver, exec);
         let costs = &driver.configuration.costs;
         let latency_ns = costs.latency_ns;
@@ -261,8 +267,12 @@ fn take_graph_memory(driver: &mut Driver, flags: u64, unfreed: &[u64]) -> Answer
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: *mut UpdateResult) -> u32 {
+    let claims = [Claim::of(exec), Claim::of(graph)];
     enter("cuGraphExecUpdate_v2", OWN, |driver| {
         driver.ready()?;
+        for claim in &claims {
+            claim.check(driver);
+        }
         let new = driver.graph(graph).clone();
         driver.exec(exec);
         let costs = driver.configuration.costs.clone();

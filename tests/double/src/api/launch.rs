@@ -138,8 +138,8 @@ fn from_buffer(driver: &mut Driver, expected: usize, extra: *const usize) -> Ans
         return Err(driver.violation(Status::INVALID_VALUE, "extra lacks a buffer or its size"));
     };
     if bytes != expected {
-        let text = format!("{bytes} bytes of parameters, of {expected}");
-        return Err(driver.breach(Misuse::ParameterBufferShort, &text));
+        let misuse = if bytes < expected { Misuse::ParameterBufferShort } else { Misuse::ParameterBufferLong };
+        return Err(driver.breach(misuse, &format!("{bytes} bytes of parameters, of {expected}")));
     }
     let mut copy = vec![0; bytes];
     // SAFETY: the caller gives a buffer of that many bytes.

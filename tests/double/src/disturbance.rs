@@ -1,0 +1,92 @@
+//! What makes device times differ from what is planted: noise, drift, a dip of the clock, a noisy neighbour.
+//!
+//! Everything follows from the planted seed and from virtual time, in whole numbers: two runs are disturbed in the same way.
+
+/// A span in which the device is slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// When it begins; for one that comes back, how long from one beginning to the next.
+    pub(crate) from_ns: u64,
+    pub(crate) for_ns: u64,
+    /// How much longer everything takes, in thousandths.
+    pub(crate) permille: u64,
+}
+
+/// All that is planted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Disturbance {
+    pub(crate) seed: u64,
+    /// Largest deviation to either side, in thousandths.
+    pub(crate) noise_permille: u64,
+    /// How much longer everything takes after each second, in thousandths.
+    pub(crate) drift_permille_per_s: u64,
+    pub(crate) dip: Option<Span>,
+    pub(crate) neighbour: Option<Span>,
+}
+
+impl Disturbance {
+    /// What a duration becomes that begins at `start_ns` as the `number`th of the process.
+    pub(crate) fn apply(&self, duration_ns: u64, start_ns: u64, number: u64) -> u64 {
+        let is_dipped = |span: &Span| (span.from_ns..span.from_ns.saturating_add(span.for_ns)).contains(&start_ns);
+        let is_beside = |span: &Span| span.from_ns > 0 && start_ns % span.from_ns < span.for_ns;
+        let dip = self.dip.filter(is_dipped).map_or(0, |span| span.permille);
+        let neighbour = self.neighbour.filter(is_beside).map_or(0, |span| span.permille);
+        // In millionths, so that drift within a second counts.
+        let drift = u128::from(self.drift_permille_per_s) * u128::from(start_ns) / 1_000_000;
+        let slower = u128::from(dip + neighbour) * 1_000 + drift;
+        let swing = u128::from(2 * self.noise_permille * 1_000);
+        let noise = if swing == 0 { 0 } else { u128::from(scrambled(self.seed ^ number)) % (swing + 1) };
+        let scale = (1_000_000 + slower + noise).saturating_sub(swing / 2);
+        (u128::from(duration_ns) * scale / 1_000_000) as u64
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): neighbouring numbers become unrelated ones.
+fn scrambled(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROSECOND: u64 = 1_000;
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn without_anything_planted_nothing_changes() {
+        let none = Disturbance::default();
+        assert_eq!([0, 1, 12_345].map(|ns| none.apply(ns, 7 * SECOND, 3)), [0, 1, 12_345]);
+    }
+
+    #[test]
+    fn noise_has_its_bounds_no_bias_and_repeats() {
+        let noisy = Disturbance { seed: 5, noise_permille: 20, ..Disturbance::default() };
+        let draw = || (0..10_000).map(|number| noisy.apply(MICROSECOND, 0, number)).collect::<Vec<_>>();
+        let drawn = draw();
+        assert!(drawn.iter().all(|ns| (980..=1_020).contains(ns)));
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!((mean - 1_000.0).abs() < 1.0, "{mean}");
+        assert_eq!(drawn, draw());
+        assert_ne!(
+            drawn,
+            (0..10_000)
+                .map(|number| Disturbance { seed: 6, ..noisy.clone() }.apply(MICROSECOND, 0, number))
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn time_changes_what_is_planted_to_change_with_it() {
+        let drifting = Disturbance { drift_permille_per_s: 10, ..Disturbance::default() };
+        assert_eq!([0, SECOND / 2, 3 * SECOND].map(|at| drifting.apply(100_000, at, 0)), [100_000, 100_500, 103_000]);
+        let span = Span { from_ns: 1_000, for_ns: 100, permille: 500 };
+        let dipped = Disturbance { dip: Some(span), ..Disturbance::default() };
+        assert_eq!([999, 1_000, 1_099, 1_100, 2_050].map(|at| dipped.apply(10, at, 0)), [10, 15, 15, 10, 10]);
+        let beside = Disturbance { neighbour: Some(span), ..Disturbance::default() };
+        assert_eq!([99, 100, 1_000, 1_099, 1_100, 2_050].map(|at| beside.apply(10, at, 0)), [15, 10, 15, 15, 10, 15]);
+    }
+}
