@@ -1,9 +1,12 @@
 //! A step that was captured, and its replay.
 
-use kernels::launch::Launch;
+use std::rc::Rc;
+
+use kernels::launch::{Launch, Product};
 use kernels::step::{Place, StepOutputs};
 
 use super::StepError;
+use super::products::Products;
 use crate::device::{Executable, Session};
 
 /// What of a step is captured.
@@ -29,10 +32,19 @@ impl Mode {
 /// One part of a captured step.
 #[derive(Debug)]
 pub enum Part {
-    /// A graph, and the kernels in it.
+    /// A graph, and the nodes in it.
     Graph(Executable, usize),
-    /// Launches that stay eager.
-    Eager(Vec<Launch>),
+    /// What stays eager.
+    Eager(Vec<Call>),
+}
+
+/// One call of an eager part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A launch, the own products among them.
+    Launch(Launch),
+    /// A product of cuBLASLt's.
+    Product(Product),
 }
 
 /// A captured step. It holds the memory that its graphs use.
@@ -42,6 +54,7 @@ pub struct Captured {
     pub mode: Mode,
     /// In the order of execution.
     pub parts: Vec<Part>,
+    pub(super) products: Rc<Products>,
     /// Where its outputs lie, until something else of the pools is run.
     pub outputs: StepOutputs,
 }
@@ -55,9 +68,9 @@ impl Captured {
         for part in &self.parts {
             match part {
                 Part::Graph(executable, _) => session.replay(executable)?,
-                Part::Eager(launches) => {
-                    for launch in launches {
-                        session.launch(launch)?;
+                Part::Eager(calls) => {
+                    for call in calls {
+                        self.products.run(session, call)?;
                     }
                 }
             }
@@ -65,7 +78,7 @@ impl Captured {
         Ok(())
     }
 
-    /// Graphs, and kernels in all of them.
+    /// Graphs, and nodes in all of them.
     pub fn graphs_and_nodes(&self) -> (usize, usize) {
         let nodes = self.parts.iter().filter_map(|part| match part {
             Part::Graph(_, nodes) => Some(*nodes),

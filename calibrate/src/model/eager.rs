@@ -6,11 +6,12 @@ use kernels::launch::Address;
 use kernels::step::{Activations, StepPart, StepRunner};
 
 use super::StepError;
+use super::captured::Call;
 use super::products::Products;
 use crate::device::{Arena, Session};
 use crate::pool::Pool;
 
-/// Launches every part as it comes.
+/// Runs every part as it comes.
 pub(super) struct EagerRunner<'a> {
     pub(super) session: &'a mut Session,
     pub(super) pool: &'a mut Pool<Rc<Arena>>,
@@ -31,10 +32,11 @@ impl Activations for EagerRunner<'_> {
 
 impl StepRunner for EagerRunner<'_> {
     fn perform(&mut self, part: StepPart) -> Result<(), StepError> {
-        match part {
-            StepPart::Enter(_) => Ok(()),
-            StepPart::Launch(launch) => Ok(self.session.launch(&launch)?),
-            StepPart::Product(product) => Ok(self.session.launch(&self.products.launch(&product)?)?),
-        }
+        let call = match part {
+            StepPart::Enter(_) => return Ok(()),
+            StepPart::Launch(launch) => Call::Launch(launch),
+            StepPart::Product(product) => self.products.call(product)?,
+        };
+        self.products.run(self.session, &call)
     }
 }

@@ -19,10 +19,11 @@ use kernels::step::{AttentionShape, Constants, ModelWeights, Output, StaticBuffe
 use kernels::units::{Requests, Rows};
 
 pub use batch::{Batch, BatchError, Request};
-pub use captured::{Captured, Mode, Part};
+pub use captured::{Call, Captured, Mode, Part};
 pub use weights::{Filling, WeightName};
 
-use crate::device::{Arena, Attribute, DeviceError, Session};
+use crate::device::{Arena, Attribute, Blaslt, BlasltError, DeviceError, Session};
+use crate::gemm_backend::GemmBackend;
 use crate::pool::{NotAllocated, Pool};
 use eager::EagerRunner;
 use products::Products;
@@ -34,6 +35,9 @@ pub enum StepError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// cuBLASLt failed.
+    #[error(transparent)]
+    Blaslt(#[from] BlasltError),
     /// A kernel does not take the shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -68,7 +72,7 @@ pub struct Model {
     limits: Limits,
     weights: ModelWeights,
     buffers: StaticBuffers,
-    products: Products,
+    products: Rc<Products>,
     multiprocessors: u32,
     memory: Rc<Arena>,
     pools: Pools,
@@ -84,7 +88,8 @@ struct Pools {
 }
 
 impl Model {
-    /// Allocates a model and fills its weights: random values that their names decide (see [`WeightName::content`]).
+    /// Allocates a model and fills its weights: random values that their names decide (see [`WeightName::content`]). With a
+    /// `library` that multiplies, else the own GEMM.
     ///
     /// # Errors
     /// There is not that much memory, or the device fails.
@@ -93,12 +98,13 @@ impl Model {
         geometry: ModelGeometry,
         constants: Constants,
         limits: Limits,
+        library: Option<Blaslt>,
     ) -> Result<Self, StepError> {
         let memory = session.arena();
         let multiprocessors = session.card().attribute(Attribute::Multiprocessors)?.unsigned_abs();
         let weights = weights::load(session, &memory, &geometry)?;
         let buffers = allocate_buffers(&memory, &geometry, limits)?;
-        let products = Products::new(session, &memory, &geometry, limits.rows, multiprocessors)?;
+        let products = Products::new(session, &memory, &geometry, limits.rows, multiprocessors, library)?;
         let pools = Pools { graphs: Pool::new(session.arena()), eager: Pool::new(session.arena()) };
         let mut model =
             Self { geometry, constants, limits, weights, buffers, products, multiprocessors, memory, pools };
@@ -188,12 +194,17 @@ impl Model {
         let outputs = step.run(&mut recorder, Output::HeldWeakly)?;
         let (session, parts) = recorder.finish()?;
         session.synchronize()?;
-        Ok(Captured { mode, parts, outputs })
+        Ok(Captured { mode, parts, products: Rc::clone(&self.products), outputs })
     }
 
     /// Bytes that the graphs' private pool has taken.
     pub fn pool_reserved_bytes(&self) -> u64 {
         self.pools.graphs.reserved_bytes()
+    }
+
+    /// What multiplies in its steps.
+    pub fn gemm_backend(&self) -> GemmBackend {
+        self.products.backend()
     }
 
     /// Its shape.

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use kernels::launch::{Address, Launch};
+use kernels::launch::Address;
 use kernels::step::{Activations, StepPart, StepRunner};
 
-use super::captured::{Mode, Part};
+use super::captured::{Call, Mode, Part};
 use super::products::Products;
 use super::{Pools, StepError};
 use crate::device::{Arena, Capture, DeviceError, Session};
@@ -20,8 +20,8 @@ pub(super) struct Recorder<'a> {
     /// What the graphs hold: the model's memory, and the private pool's.
     memory: [Rc<Arena>; 2],
     parts: Vec<Part>,
-    /// Launches since the last graph.
-    eager: Vec<Launch>,
+    /// Calls since the last graph.
+    eager: Vec<Call>,
 }
 
 /// Whether the stream captures.
@@ -46,11 +46,11 @@ impl<'a> Recorder<'a> {
     /// The parts, in order.
     pub(super) fn finish(mut self) -> Result<(&'a mut Session, Vec<Part>), StepError> {
         let session = self.stop_capturing()?;
-        self.keep_eager_launches();
+        self.keep_eager_calls();
         Ok((session, self.parts))
     }
 
-    fn keep_eager_launches(&mut self) {
+    fn keep_eager_calls(&mut self) {
         if !self.eager.is_empty() {
             self.parts.push(Part::Eager(std::mem::take(&mut self.eager)));
         }
@@ -74,7 +74,7 @@ impl<'a> Recorder<'a> {
     fn enter(&mut self, is_captured: bool) -> Result<(), StepError> {
         let phase = match (self.phase.take().ok_or(DeviceError::NoGraph)?, is_captured) {
             (Phase::Eager(session), true) => {
-                self.keep_eager_launches();
+                self.keep_eager_calls();
                 Phase::Capturing(session.capture(self.memory.clone())?)
             }
             (capturing @ Phase::Capturing(_), false) => {
@@ -87,12 +87,12 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    fn launch(&mut self, launch: Launch) -> Result<(), StepError> {
+    fn call(&mut self, call: Call) -> Result<(), StepError> {
         match self.phase.as_mut().ok_or(DeviceError::NoGraph)? {
-            Phase::Capturing(capture) => capture.launch(&launch)?,
+            Phase::Capturing(capture) => self.products.record(capture, &call)?,
             Phase::Eager(session) => {
-                session.launch(&launch)?;
-                self.eager.push(launch);
+                self.products.run(session, &call)?;
+                self.eager.push(call);
             }
         }
         Ok(())
@@ -123,11 +123,8 @@ impl StepRunner for Recorder<'_> {
     fn perform(&mut self, part: StepPart) -> Result<(), StepError> {
         match part {
             StepPart::Enter(place) => self.enter(self.mode.captures(place)),
-            StepPart::Launch(launch) => self.launch(launch),
-            StepPart::Product(product) => {
-                let launch = self.products.launch(&product)?;
-                self.launch(launch)
-            }
+            StepPart::Launch(launch) => self.call(Call::Launch(launch)),
+            StepPart::Product(product) => self.call(self.products.call(product)?),
         }
     }
 }

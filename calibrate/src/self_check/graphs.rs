@@ -89,7 +89,7 @@ struct Step {
 
 /// Runs the checks; true if the context is lost.
 pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
-    let loaded = tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry)?));
+    let loaded = tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry, None)?));
     let mut model = match loaded {
         Ok(model) => model,
         Err(error) => return report.conclude("tiny model: load", Err(error)),

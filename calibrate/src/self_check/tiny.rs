@@ -7,7 +7,7 @@ use kernels::random::Random;
 use kernels::step::Constants;
 use kernels::units::{Requests, Rows};
 
-use crate::device::Session;
+use crate::device::{Blaslt, Session};
 use crate::model::{Batch, Limits, Model, Request, StepError};
 
 /// Tokens of a cache block.
@@ -38,7 +38,11 @@ pub(super) fn geometry() -> Result<ModelGeometry, GeometryError> {
     })
 }
 
-pub(super) fn load(session: &mut Session, geometry: ModelGeometry) -> Result<Model, StepError> {
+pub(super) fn load(
+    session: &mut Session,
+    geometry: ModelGeometry,
+    library: Option<Blaslt>,
+) -> Result<Model, StepError> {
     let limits = Limits {
         rows: Rows(ROWS),
         requests: Requests(ROWS),
@@ -46,7 +50,7 @@ pub(super) fn load(session: &mut Session, geometry: ModelGeometry) -> Result<Mod
         blocks_per_request: BLOCKS_PER_REQUEST,
         cache_blocks: (REQUESTS + 1) * BLOCKS_PER_REQUEST,
     };
-    Model::load(session, geometry, Constants::default(), limits)
+    Model::load(session, geometry, Constants::default(), limits, library)
 }
 
 /// Requests with these (new tokens, context) pairs, their tokens and blocks drawn by `name`.
