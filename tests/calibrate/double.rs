@@ -18,13 +18,14 @@ const DRIVER: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
 const NVML: &str = "libnvidia-ml.so.1";
 
 /// Variables of the machine that tests run on, which must not count.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 7] = [
     "NO_COLOR",
     "COLUMNS",
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "CUDA_MODULE_LOADING",
     "NVIDIA_VISIBLE_DEVICES",
+    "RUNGWISE_CUBLASLT",
 ];
 
 /// A folder with the double.
@@ -48,6 +49,14 @@ impl Double {
     /// The doubles of the driver and of NVML.
     pub(crate) fn driver_and_nvml() -> Self {
         Self::under(&[DRIVER[0], DRIVER[1], NVML])
+    }
+
+    /// With the double of cuBLASLt beside it; the path to name it by.
+    pub(crate) fn with_blaslt(self) -> (Self, String) {
+        let path = self.folder.path().join("libcublasLt.so.12");
+        fs::copy(library(), &path).expect("the folder can be written");
+        let path = path.to_str().expect("folders of tests are text").to_owned();
+        (self, path)
     }
 
     fn under(names: &[&str]) -> Self {

@@ -2,10 +2,12 @@
 
 use crate::double::Double;
 
+/// Products too: cuBLASLt's double launches the own kernel by itself, eagerly, captured and replayed.
 #[test]
 fn everything_works_on_the_double() {
     let Some(double) = Double::with_kernels() else { return };
-    let run = double.calibrate(&["--self-check"], &[]);
+    let (double, blaslt) = double.with_blaslt();
+    let run = double.calibrate(&["--self-check"], &[("RUNGWISE_CUBLASLT", &blaslt)]);
     assert!(run.stdout().starts_with("driver   the tests' driver double, version "), "{}", run.stdout());
     assert_eq!((run.code(), run.stderr()), (Some(0), ""), "{}", run.stdout());
     assert_eq!(run.complaints(), [""; 0]);
@@ -15,7 +17,7 @@ fn everything_works_on_the_double() {
         (r"an element by \d\.\de-\d+", "an element by [figure]"),
         (r"\d+\.\d us", "[figure] us"),
     ] }, {
-        insta::assert_snapshot!(run.stdout());
+        insta::assert_snapshot!(run.stdout().replace(&blaslt, "[path]"));
     });
 }
 
@@ -44,4 +46,18 @@ fn a_lost_context_ends_the_checks() {
     let lines: Vec<&str> = run.stdout().lines().collect();
     assert!(lines.iter().any(|line| line.contains("the GPU context is lost")), "{}", run.stdout());
     assert!(!run.stdout().contains("tiny model"), "{}", run.stdout());
+}
+
+#[test]
+fn a_library_that_makes_no_handle_is_not_used() {
+    let (double, path) = Double::driver().with_blaslt();
+    let line = |variables: &[(&str, &str)]| {
+        let run = double.calibrate(&["--self-check"], variables);
+        let line = run.stdout().lines().find(|line| line.contains("against cuBLASLt")).unwrap_or_default();
+        line.replace(&path, "[path]")
+    };
+    let refused = [("RUNGWISE_CUBLASLT", path.as_str()), ("RUNGWISE_DOUBLE_BLASLT_STATUS", "1")];
+    insta::assert_snapshot!(line(&refused), @"not available  own matrix products against cuBLASLt                 no usable cuBLASLt was found: [path]: cublasLtCreate: 1, CUBLAS_STATUS_NOT_INITIALIZED (no driver that is new enough for it, or no memory for its handle)");
+    insta::assert_snapshot!(line(&[("RUNGWISE_CUBLASLT", "none")]), @"not available  own matrix products against cuBLASLt                 cuBLASLt is not used: RUNGWISE_CUBLASLT is `none`");
+    insta::assert_snapshot!(line(&[("RUNGWISE_CUBLASLT", "/no/such/file")]), @"not available  own matrix products against cuBLASLt                 no usable cuBLASLt was found: /no/such/file: cannot open shared object file: No such file or directory");
 }

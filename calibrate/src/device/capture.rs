@@ -23,12 +23,14 @@ pub struct Capture<'session> {
     guard: Guard,
     session: &'session mut Session,
     memory: Rc<[Rc<Arena>]>,
+    /// A library's product is among the launches.
+    multiplies: bool,
 }
 
 impl<'session> Capture<'session> {
     pub(super) fn begin(session: &'session mut Session, memory: Rc<[Rc<Arena>]>) -> Result<Self, DeviceError> {
         let guard = Guard::begin(session.context(), session.stream().raw)?;
-        Ok(Self { guard, session, memory })
+        Ok(Self { guard, session, memory, multiplies: false })
     }
 
     /// Records a launch.
@@ -39,7 +41,9 @@ impl<'session> Capture<'session> {
         launch(self.session.modules(), self.session.stream(), given)
     }
 
-    pub(super) fn stream(&self) -> &Stream {
+    /// The stream, for a library's product.
+    pub(super) fn multiplies_on(&mut self) -> &Stream {
+        self.multiplies = true;
         self.session.stream()
     }
 
@@ -48,10 +52,10 @@ impl<'session> Capture<'session> {
     /// # Errors
     /// The capture was spoilt, or holds more than kernels.
     pub fn end(self) -> (&'session mut Session, Result<Graph, DeviceError>) {
-        let Self { mut guard, session, memory } = self;
+        let Self { mut guard, session, memory, multiplies } = self;
         let graph = guard.end().and_then(|raw| {
             let baked = Baked { modules: Rc::clone(session.modules()), memory };
-            Graph::of_kernels(session.context(), raw.ok_or(DeviceError::NoGraph)?, baked)
+            Graph::of_kernels(session.context(), raw.ok_or(DeviceError::NoGraph)?, baked, multiplies)
         });
         (session, graph)
     }

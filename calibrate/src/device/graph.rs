@@ -14,6 +14,8 @@ use super::symbols::KernelNodeParams;
 
 /// `CU_GRAPH_NODE_TYPE_KERNEL`.
 const KERNEL_NODE: u32 = 0;
+/// `CU_GRAPH_NODE_TYPE_MEMSET`.
+const FILL_NODE: u32 = 2;
 
 /// What lives as long as anything that replays: the kernels, and the memory whose addresses are baked in.
 #[derive(Clone, Debug)]
@@ -23,7 +25,7 @@ pub(super) struct Baked {
     pub(super) memory: Rc<[Rc<Arena>]>,
 }
 
-/// A graph that was captured: kernels only, in the order of their launches.
+/// A graph that was captured: kernels in the order of their launches.
 #[derive(Debug)]
 pub struct Graph {
     context: Rc<Context>,
@@ -34,26 +36,38 @@ pub struct Graph {
 
 impl Graph {
     /// Takes over a captured graph, if every node of it is a kernel: a copy, a fill or an allocation would have been made by
-    /// a call that has no place in a step (GPU specification section 1).
+    /// a call that has no place in a step (GPU specification section 1). With `may_fill` fills are let in too: cuBLASLt
+    /// clears the counters of split products in its workspace.
     ///
     /// # Errors
     /// Another node is in it, or the driver refuses to tell.
-    pub(super) fn of_kernels(context: &Rc<Context>, raw: CUgraph, baked: Baked) -> Result<Self, DeviceError> {
+    pub(super) fn of_kernels(
+        context: &Rc<Context>,
+        raw: CUgraph,
+        baked: Baked,
+        may_fill: bool,
+    ) -> Result<Self, DeviceError> {
         let mut graph = Self { context: Rc::clone(context), raw, baked, nodes: 0 };
         let nodes = graph.list()?;
         for &node in &nodes {
-            let mut node_type = 0;
-            // SAFETY: the node is the graph's own, and the pointer is to a local.
-            unsafe { graph.context.functions().node_type(node, &raw mut node_type) }?;
-            if node_type != KERNEL_NODE {
-                return Err(DeviceError::NotAKernel { node_type });
+            match graph.node_type(node)? {
+                KERNEL_NODE => {}
+                FILL_NODE if may_fill => {}
+                node_type => return Err(DeviceError::NotAKernel { node_type }),
             }
         }
         graph.nodes = nodes.len();
         Ok(graph)
     }
 
-    /// Kernels in it.
+    fn node_type(&self, node: CUgraphNode) -> Result<u32, DeviceError> {
+        let mut node_type = 0;
+        // SAFETY: the node is the graph's own, and the pointer is to a local.
+        unsafe { self.context.functions().node_type(node, &raw mut node_type) }?;
+        Ok(node_type)
+    }
+
+    /// Nodes in it: kernels, and what cuBLASLt clears between them.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
@@ -80,6 +94,9 @@ impl Graph {
     pub fn kernels(&self) -> Result<Option<BTreeMap<String, usize>>, DeviceError> {
         let mut kernels = BTreeMap::new();
         for node in self.list()? {
+            if self.node_type(node)? != KERNEL_NODE {
+                continue;
+            }
             match self.symbol(node)? {
                 Some(symbol) => *kernels.entry(symbol).or_default() += 1,
                 None => return Ok(None),

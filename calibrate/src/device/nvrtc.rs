@@ -14,7 +14,7 @@ use miette::Diagnostic;
 
 use super::library::Version;
 use super::module::Image;
-use super::search::{Tried, Wanted, first};
+use super::search::{Tried, Wanted, first, load};
 use crate::exit::Exit;
 use crate::host::HostTree;
 
@@ -202,8 +202,7 @@ impl Nvrtc {
     }
 
     fn load(file: &Path) -> Result<Self, String> {
-        // SAFETY: a compiler library, whose initialisers set up its own state; the name is what the user or NVIDIA gave it.
-        let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
+        let library = load(file)?;
         let functions = Functions::resolve(&library)?;
         let refused = |refused: Refused| NvrtcError::from(refused).to_string();
         let (mut major, mut minor) = (0, 0);

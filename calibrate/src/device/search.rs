@@ -3,8 +3,11 @@
 //! Python's folders are found by their usual places, without running Python: an interpreter can take seconds to start, and
 //! can run anything.
 
+use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use libloading::Library;
 
 use crate::host::HostTree;
 
@@ -19,6 +22,19 @@ pub(super) struct Wanted {
     pub(super) wheel: &'static str,
     /// Environment variable that names the library or its folder.
     pub(super) variable: &'static str,
+}
+
+/// Opens a library of NVIDIA's, whose initialisers set up its own state.
+///
+/// # Errors
+/// What the loader says, without the name.
+pub(super) fn load(file: &Path) -> Result<Library, String> {
+    // SAFETY: NVIDIA's libraries, or what the user named as one of them; loading one is what was asked for.
+    unsafe { Library::new(file) }.map_err(|error| {
+        let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        let name = format!("{}: ", file.display());
+        reason.strip_prefix(&name).map_or(reason.clone(), str::to_owned)
+    })
 }
 
 /// A file that was tried and does not do.

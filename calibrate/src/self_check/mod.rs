@@ -5,6 +5,7 @@ mod basics;
 mod finding;
 mod graphs;
 mod kernel_cases;
+mod products;
 mod reference;
 mod tiny;
 
@@ -51,13 +52,11 @@ pub fn run<'a>(
     // Cases of the widths of real models would take the double's executor hours.
     let is_double = card.library().double_version().is_some();
     let sizes: &[Size] = if is_double { &[Size::Quick] } else { &[Size::Quick, Size::Full] };
-    let checks = [basics::run, graphs::run];
+    let checks = [basics::run, graphs::run, products::run];
     let mut is_lost = kernel_cases::run(&mut session, sizes, &mut report)?;
     for check in checks {
         is_lost = is_lost || check(&mut session, &mut report)?;
     }
-    report
-        .add(Finding::not_available("own matrix products against cuBLASLt", "cuBLASLt is not loaded by this build"))?;
     report.add(match (is_lost, session.close()) {
         (true, _) => Finding::failed_as("session", "the context was lost, and the checks that follow were left out"),
         (false, Ok(())) => Finding::ok("session", "everything was given back"),

@@ -8,11 +8,13 @@
 //! process, as it would on a real driver; work that nobody waited for is not there; fresh memory is poisoned; a call that
 //! it does not model is a violation. [`configuration`] lists what a test can plant.
 //!
-//! The same file under the name `libnvidia-ml.so.1` is a double of NVML, see `nvml.rs`.
+//! The same file under the name `libnvidia-ml.so.1` is a double of NVML, see `nvml.rs`; as `libcublasLt.so.12`
+//! one of cuBLASLt, see `blaslt.rs`.
 //!
 //! GPU specification section 3(b).
 
 mod api;
+mod blaslt;
 mod capture;
 mod claim;
 pub mod configuration;

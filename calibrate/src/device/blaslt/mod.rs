@@ -20,7 +20,7 @@ pub use plan::MatmulWorkspace;
 
 use super::capture::Capture;
 use super::context::Context;
-use super::search::{Wanted, first};
+use super::search::{Wanted, first, load};
 use super::session::Session;
 use crate::gemm_backend::GemmBackend;
 use crate::host::HostTree;
@@ -112,14 +112,14 @@ impl Capture<'_> {
     /// # Errors
     /// cuBLASLt refuses it; the capture can only be dropped then.
     pub fn multiply(&mut self, by: &Blaslt, product: &Product, workspace: MatmulWorkspace) -> Result<(), BlasltError> {
-        by.enqueue(product, workspace, self.stream().raw.cast())
+        let stream = self.multiplies_on().raw.cast();
+        by.enqueue(product, workspace, stream)
     }
 }
 
 impl Opened {
     fn load(file: &Path) -> Result<Self, LoadError> {
-        // SAFETY: a library of NVIDIA's, whose initialisers set up its own state.
-        let library = unsafe { Library::new(file) }.map_err(|error| LoadError::Library(error.to_string()))?;
+        let library = load(file).map_err(LoadError::Library)?;
         let functions = Functions::resolve(&library).map_err(LoadError::Library)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the pointer is to a local that lives through the call.

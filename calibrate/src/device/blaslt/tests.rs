@@ -1,7 +1,7 @@
 //! The loader, against what this machine has.
 
 use super::*;
-use crate::device::search::first;
+use crate::device::search::{first, load};
 
 #[test]
 fn a_library_that_cannot_make_a_handle_is_passed_over_with_its_reason() {
@@ -31,8 +31,7 @@ fn the_librarys_own_checks_take_every_attribute() {
     };
     // Descriptions need no GPU; setting an attribute checks its number and its size.
     let functions = first(&WANTED, Some(Path::new(named)), &tree, |file| {
-        // SAFETY: as in `Opened::load`.
-        let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
+        let library = load(file)?;
         let functions = Functions::resolve(&library)?;
         std::mem::forget(library);
         Ok(functions)
