@@ -40,6 +40,32 @@ struct Copy {
     const void *global;
 };
 
+// A thread's copies in the order in which they were begun, and where each closed group of them ends.
+class Copies {
+  public:
+    void forget() {
+        begun.clear();
+        group_ends.clear();
+        waited_for = 0;
+    }
+    void begin(const Copy &copy) { begun.push_back(copy); }
+    void close_group() { group_ends.push_back(begun.size()); }
+    // Waits for all but the newest closed groups.
+    template <typename Land>
+    void wait(size_t newest, Land land) {
+        if (group_ends.size() <= newest) return;
+        const size_t groups = group_ends.size() - newest, end = group_ends[groups - 1];
+        for (; waited_for < end; waited_for++) land(begun[waited_for]);
+        group_ends.erase(group_ends.begin(), group_ends.begin() + groups);
+        if (group_ends.empty() && waited_for == begun.size()) forget();
+    }
+
+  private:
+    std::vector<Copy> begun;
+    std::vector<size_t> group_ends;
+    size_t waited_for = 0;
+};
+
 struct Thread {
     Fiber fiber;
     Index index;
@@ -49,8 +75,7 @@ struct Thread {
     bool waits_for_block, waits_for_warp;
     unsigned generation;
     Place place;
-    // Groups of copies in order; the last one is still open.
-    std::vector<std::vector<Copy>> groups;
+    Copies copies;
 };
 
 // Lanes that have reached the same collective operation.
@@ -222,7 +247,7 @@ void run_block(std::vector<unsigned> &order) {
         thread.warp = number / LANES;
         thread.lane = number % LANES;
         thread.ended = thread.waits_for_block = thread.waits_for_warp = false;
-        thread.groups.assign(1, {});
+        thread.copies.forget();
         thread.fiber.start(run.stacks.at(number), thread_entry);
     }
     while (run.ended < count) {

@@ -111,19 +111,15 @@ inline void gp_copy_async(unsigned shared, const void *global, bool present) {
     executor::dynamic_shared.begin_copy(shared, EXECUTOR_COPY_BYTES);
     const bool at_once = executor::run.order == 1 || (executor::run.order >= 2 && executor::run.random.below(2) == 0);
     if (at_once) executor::dynamic_shared.land(copy, EXECUTOR_COPY_BYTES);
-    executor::run.current->groups.back().push_back(copy);
+    executor::run.current->copies.begin(copy);
 }
-inline void gp_copy_commit() { executor::run.current->groups.emplace_back(); }
+inline void gp_copy_commit() { executor::run.current->copies.close_group(); }
 template <int newest>
 inline void gp_copy_wait() {
-    auto &groups = executor::run.current->groups;
-    while (static_cast<int>(groups.size()) - 1 > newest) {
-        for (const executor::Copy &copy : groups.front()) {
-            executor::dynamic_shared.land(copy, EXECUTOR_COPY_BYTES);
-            executor::dynamic_shared.end_copy(copy, EXECUTOR_COPY_BYTES);
-        }
-        groups.erase(groups.begin());
-    }
+    executor::run.current->copies.wait(newest, [](const executor::Copy &copy) {
+        executor::dynamic_shared.land(copy, EXECUTOR_COPY_BYTES);
+        executor::dynamic_shared.end_copy(copy, EXECUTOR_COPY_BYTES);
+    });
 }
 
 // Operands of a warp's operations, one set a lane. They lie on the stacks of waiting threads.
