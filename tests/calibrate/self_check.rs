@@ -12,7 +12,8 @@ fn everything_works_on_the_double() {
     assert_eq!((run.code(), run.stderr()), (Some(0), ""), "{}", run.stdout());
     assert_eq!(run.complaints(), [""; 0]);
     insta::with_settings!({ filters => [
-        (r"\d\.\de-\d+ \(limit", "[figure] (limit"),
+        (r"\(\d+ cases?\) +", "([number] cases) "),
+        (r"\d\.\de-\d+ \(limit \d\.\de-\d+\)", "[figure] (limit [figure])"),
         (r"off by \d\.\de-\d+", "off by [figure]"),
         (r"an element by \d\.\de-\d+", "an element by [figure]"),
         (r"\d+\.\d us", "[figure] us"),
