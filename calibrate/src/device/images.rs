@@ -55,8 +55,12 @@ impl fmt::Display for Images {
             Self::Embedded => f.write_str("embedded PTX"),
             Self::Compiled { file, version: (major, minor), images } => {
                 let is_code = images.iter().all(|image| matches!(image, Image::Cubin(_)));
-                let made = if is_code { "code for this GPU" } else { "PTX, for it does not know this GPU" };
-                write!(f, "{made}, by NVRTC {major}.{minor} ({})", file.display())
+                let compiler = format!("NVRTC {major}.{minor} ({})", file.display());
+                if is_code {
+                    write!(f, "code for this GPU, by {compiler}")
+                } else {
+                    write!(f, "PTX, for {compiler} does not know this GPU")
+                }
             }
         }
     }
@@ -77,5 +81,8 @@ mod tests {
         }
         assert_eq!(compiled.to_string(), "code for this GPU, by NVRTC 12.9 (libnvrtc.so.12)");
         assert_eq!(Images::Embedded.to_string(), "embedded PTX");
+        let older = Module::ALL.map(|module| Image::Ptx(Cow::Borrowed(module.ptx()))).to_vec();
+        let older = Images::Compiled { file: "libnvrtc.so.12".into(), version: (12, 0), images: older };
+        assert_eq!(older.to_string(), "PTX, for NVRTC 12.0 (libnvrtc.so.12) does not know this GPU");
     }
 }

@@ -1,4 +1,5 @@
-//! What a test can plant: every `RUNGWISE_DOUBLE_*` variable, in one place.
+//! What a test can plant: every `RUNGWISE_DOUBLE_*` variable, in one place; those of NVML's double stand in `nvml.rs`, that
+//! of cuBLASLt's in `blaslt.rs`.
 //!
 //! | variable | default | meaning |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! Every misuse of the rule table, performed on purpose.
 //!
 //! One misuse a process: a driver that faults takes its process with it, and a context that is lost is lost for good. The
-//! parent is [`crate::rule_probe`].
+//! parent is `rule_probe`.
 
 mod calls;
 mod capturing;
