@@ -10,7 +10,7 @@ use kernels::units::{Requests, Rows};
 use super::Stopped;
 use super::finding::{Cause, Report};
 use super::{reference, tiny};
-use crate::device::{DeviceError, Session};
+use crate::device::{Blaslt, DeviceError, Session};
 use crate::model::{Batch, Captured, Mode, Model, StepError};
 
 /// Rungs of the decode ladder, largest first, as engines capture them.
@@ -87,35 +87,68 @@ struct Step {
     batches: [Batch; 2],
 }
 
+/// A check of the tiny model, with its graphs of both modes.
+type Check = fn(&mut Bench<'_>, &Graphs) -> Result<String, Failed>;
+
+/// Graphs of the steps, in their order.
+struct Graphs {
+    full: Vec<Captured>,
+    piecewise: Vec<Captured>,
+}
+
+/// What only the own products allow: cuBLASLt may take several nodes for one.
+const COUNTS: [(&str, Check); 2] = [
+    ("FULL graphs hold every launch", |bench, graphs| bench.counts(&graphs.full)),
+    ("PIECEWISE graphs hold every launch", |bench, graphs| bench.counts(&graphs.piecewise)),
+];
+
+const CHECKS: [(&str, Check); 5] = [
+    ("FULL replay = eager, bit for bit", |bench, graphs| bench.replays_equal_eager(&graphs.full)),
+    ("PIECEWISE replay = eager, bit for bit", |bench, graphs| bench.replays_equal_eager(&graphs.piecewise)),
+    ("FULL = PIECEWISE, bit for bit", |bench, graphs| bench.modes_agree(&graphs.full, &graphs.piecewise)),
+    ("padded rows change nothing", |bench, graphs| bench.padding(&graphs.full)),
+    ("eager steps against f64", |bench, _| bench.reference()),
+];
+
 /// Runs the checks; true if the context is lost.
 pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
-    let loaded = tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry, None)?));
+    let is_lost = check("tiny model", None, &[&COUNTS[..], &CHECKS].concat(), session, report)?;
+    match Blaslt::open(session) {
+        Ok(library) if !is_lost => check("by cuBLASLt", Some(library), &CHECKS, session, report),
+        // That there is none is said where products are compared.
+        _ => Ok(is_lost),
+    }
+}
+
+fn check(
+    what: &str,
+    library: Option<Blaslt>,
+    checks: &[(&str, Check)],
+    session: &mut Session,
+    report: &mut Report<'_>,
+) -> Result<bool, Stopped> {
+    let loaded =
+        tiny::geometry().map_err(Failed::from).and_then(|geometry| Ok(tiny::load(session, geometry, library)?));
     let mut model = match loaded {
         Ok(model) => model,
-        Err(error) => return report.conclude("tiny model: load", Err(error)),
+        Err(error) => return report.conclude(&format!("{what}: load"), Err(error)),
     };
     let steps = steps(&model);
     let mut bench = Bench { session, model: &mut model, steps: &steps };
-    let captured = [Mode::Full, Mode::Piecewise].map(|mode| bench.capture(mode));
-    let [full, piecewise] = match captured {
-        [Ok(full), Ok(piecewise)] => [full, piecewise],
-        [Err(error), _] => return report.conclude("tiny model: capture FULL", Err(error)),
-        [_, Err(error)] => return report.conclude("tiny model: capture PIECEWISE", Err(error)),
+    let full = match bench.capture(Mode::Full) {
+        Ok(full) => full,
+        Err(error) => return report.conclude(&format!("{what}: capture FULL"), Err(error)),
     };
-    let results = [
-        ("FULL graphs hold every launch", bench.counts(&full)),
-        ("PIECEWISE graphs hold every launch", bench.counts(&piecewise)),
-        ("FULL replay = eager, bit for bit", bench.replays_equal_eager(&full)),
-        ("PIECEWISE replay = eager, bit for bit", bench.replays_equal_eager(&piecewise)),
-        ("FULL = PIECEWISE, bit for bit", bench.modes_agree(&full, &piecewise)),
-        ("padded rows change nothing", bench.padding(&full)),
-        ("eager steps against f64", bench.reference()),
-    ];
-    let mut is_lost = false;
-    for (name, result) in results {
-        is_lost |= report.conclude(&format!("tiny model: {name}"), result)?;
+    let graphs = match bench.capture(Mode::Piecewise) {
+        Ok(piecewise) => Graphs { full, piecewise },
+        Err(error) => return report.conclude(&format!("{what}: capture PIECEWISE"), Err(error)),
+    };
+    for (name, check) in checks {
+        if report.conclude(&format!("{what}: {name}"), check(&mut bench, &graphs))? {
+            return Ok(true);
+        }
     }
-    Ok(is_lost)
+    Ok(false)
 }
 
 fn steps(model: &Model) -> Vec<Step> {
