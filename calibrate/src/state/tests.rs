@@ -90,7 +90,7 @@ fn a_quiet_server_has_no_concerns() {
       WSL              no
       container        no
       MPS              no
-      device nodes     /dev/nvidia0 666, /dev/nvidiactl 600
+      device nodes     /dev/nvidia0 666, /dev/nvidiactl 600 (closed to this process)
     concerns: none
     ");
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Clocks, MachineState, PcieLink, PowerLimits, Process};
-use crate::host::{Frequency, HostState};
+use crate::host::{DeviceNode, Frequency, HostState};
 use crate::reading::{Reading, shown};
 
 impl fmt::Display for MachineState {
@@ -91,7 +91,7 @@ impl MachineState {
             ("WSL", signs(&surroundings.wsl)),
             ("container", signs(&surroundings.container)),
             ("MPS", mps),
-            ("device nodes", list(&self.host.nodes, |node| format!("{} {:o}", node.path, node.permissions))),
+            ("device nodes", list(&self.host.nodes, node)),
         ]
     }
 }
@@ -121,6 +121,11 @@ fn link(link: &PcieLink) -> String {
 fn process(process: &Process) -> String {
     let memory = process.memory.map_or_else(String::new, |bytes| format!(" ({bytes})"));
     format!("{}{memory}", process.pid)
+}
+
+fn node(node: &DeviceNode) -> String {
+    let closed = if node.usable { "" } else { " (closed to this process)" };
+    format!("{} {:o}{closed}", node.path, node.permissions)
 }
 
 fn governor(group: &Frequency) -> String {
