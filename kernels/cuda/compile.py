@@ -27,6 +27,8 @@ HERE = Path(__file__).resolve().parent
 PTX = HERE.parent / "ptx"
 ROOT = HERE.parent.parent
 MODULES = ["decoder", "attention", "gemm", "measure"]
+# Every text that is embedded; the last is written by hand, for `calibrate --probe-rules`.
+TEXTS = {module: PTX / f"{module}.ptx" for module in MODULES} | {"probe": ROOT / "calibrate/src/device/misuse/probe.ptx"}
 NVRTC_OPTIONS = ["--gpu-architecture=compute_80", "--std=c++17"]
 PTX_HEADER = [".version 8.0", ".target sm_80", ".address_size 64"]
 ARCHITECTURES = [80, 86, 89, 90, 100, 120]
@@ -117,7 +119,7 @@ def compiled(nvrtc):
 
 def assembled(ptxas, module, architecture):
     """What ptxas says of each kernel of a module: registers, shared bytes, stack bytes, spilled bytes."""
-    command = [str(ptxas), "-v", f"-arch=sm_{architecture}", str(PTX / f"{module}.ptx"), "-o", os.devnull]
+    command = [str(ptxas), "-v", f"-arch=sm_{architecture}", str(TEXTS[module]), "-o", os.devnull]
     got = subprocess.run(command, capture_output=True, text=True)
     if got.returncode != 0:
         sys.exit(f"ptxas refuses {module}.ptx for sm_{architecture}:\n{got.stdout}{got.stderr}")
@@ -131,14 +133,14 @@ def assembled(ptxas, module, architecture):
 
 
 def check_assembly(ptxas):
-    """Assembles every module for every architecture, prints one table, and returns what is not allowed."""
-    runs = [(module, architecture) for module in MODULES for architecture in ARCHITECTURES]
+    """Assembles every text for every architecture, prints one table, and returns what is not allowed."""
+    runs = [(module, architecture) for module in TEXTS for architecture in ARCHITECTURES]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip(runs, pool.map(lambda run: assembled(ptxas, *run), runs)))
     faults = []
     print("registers / static shared bytes / spilled bytes, by ptxas " + PTXAS_WHEEL[1])
     print(f"{'kernel':<28}" + "".join(f"{f'sm_{architecture}':>14}" for architecture in ARCHITECTURES))
-    for module in MODULES:
+    for module in TEXTS:
         for kernel in sorted(results[module, ARCHITECTURES[0]]):
             cells = ""
             for architecture in ARCHITECTURES:
