@@ -141,8 +141,13 @@ fn library() -> PathBuf {
     test.with_file_name("libdriver_double.so")
 }
 
-/// Builds the CPU executor with the first C++ compiler that answers.
 fn build_executor() -> Option<(TempDir, PathBuf)> {
+    let root = Path::new(ROOT);
+    compiled(&root.join("tests/executor/executor.cpp"), &root.join("kernels/cuda"))
+}
+
+/// Builds a shared library of a C++ source with the first compiler that answers; `None` where none does.
+pub(crate) fn compiled(source: &Path, includes: &Path) -> Option<(TempDir, PathBuf)> {
     let named = std::env::var_os("CXX").into_iter();
     let compilers = named.chain(["g++", "c++", "clang++"].map(OsString::from));
     let answers = |compiler: &OsString| {
@@ -154,14 +159,9 @@ fn build_executor() -> Option<(TempDir, PathBuf)> {
     };
     let folder = tempfile::tempdir().expect("a folder to write to");
     let path = folder.path().join("libkernels_cpu.so");
-    let built = Command::new(compiler)
-        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-I"])
-        .arg(Path::new(ROOT).join("kernels/cuda"))
-        .arg(Path::new(ROOT).join("tests/executor/executor.cpp"))
-        .arg("-o")
-        .arg(&path)
-        .output()
-        .expect("the compiler answered before");
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-I"]).arg(includes).arg(source).arg("-o").arg(&path);
+    let built = command.output().expect("the compiler answered before");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     Some((folder, path))
 }

@@ -5,6 +5,7 @@ mod double;
 mod probe_rules;
 mod self_check;
 mod state;
+mod wild_access;
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

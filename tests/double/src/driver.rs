@@ -19,6 +19,7 @@ use crate::status::{Answer, Status};
 use crate::thread;
 use crate::time::argument;
 use crate::timeline::{Due, MarkId, Timeline, Work};
+use crate::wild_access;
 
 /// `CU_STREAM_LEGACY`; a null stream means the same.
 pub(crate) const LEGACY: u64 = 1;
@@ -423,7 +424,8 @@ impl Driver {
             return self.write_clocks(launch);
         }
         let Some(executor) = self.executor else { return };
-        match executor.run(launch) {
+        let name = launch.function.name.as_c_str();
+        match wild_access::watched(name, self.report.file(), || executor.run(launch)) {
             Run::Done => {}
             Run::Unknown => {
                 self.report.note(&format!("the executor has no kernel {symbol}: it took time and did nothing"));

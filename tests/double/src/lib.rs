@@ -36,3 +36,4 @@ mod status;
 mod thread;
 mod time;
 mod timeline;
+mod wild_access;

@@ -25,6 +25,11 @@ impl Report {
         Self { file, ..Self::default() }
     }
 
+    /// The file, where one is given.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     pub(crate) fn count_call(&mut self) {
         self.calls += 1;
     }
