@@ -18,6 +18,25 @@ const GLOBAL: u32 = 0;
 
 /// A capture that goes on. It holds the session, so that nothing but launches can be called meanwhile; memory may grow
 /// ([`Arena::allocate`]), and whatever is dropped is released after the end.
+///
+/// ```compile_fail
+/// # use calibrate::device::{DeviceError, Session};
+/// fn spoil(session: &mut Session) -> Result<(), DeviceError> {
+///     let capture = session.capture([])?;
+///     session.synchronize()?; // illegal while the stream captures, and so it does not compile
+///     capture.end().1.map(drop)
+/// }
+/// ```
+///
+/// ```
+/// # use calibrate::device::{DeviceError, Session};
+/// fn wait(session: &mut Session) -> Result<(), DeviceError> {
+///     let capture = session.capture([])?;
+///     let (session, graph) = capture.end();
+///     session.synchronize()?;
+///     graph.map(drop)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Capture<'session> {
     guard: Guard,

@@ -34,7 +34,7 @@ pub use blaslt::{Blaslt, BlasltError, MatmulWorkspace};
 pub use capture::Capture;
 pub use card::{Attribute, Card};
 pub use clock::HostClock;
-pub use environment::{load_modules_eagerly, load_modules_lazily};
+pub(crate) use environment::{load_modules_eagerly, load_modules_lazily};
 pub use error::{DeviceError, NamedStatus};
 pub use event::Event;
 pub use executable::Executable;
