@@ -142,6 +142,8 @@ fn what_is_planted_in_nvml_is_a_concern() {
     let double = Double::driver_and_nvml();
     for (variable, value, expected) in [
         ("POWER_ENFORCED", "400000", "power_limit"),
+        ("POWER_LIMIT", "400000", "power_limit"),
+        ("POWER_DEFAULT", "900000", "power_limit"),
         ("REASONS", "64", "throttled"),
         ("REASONS", "2", "clocks_set"),
         ("PROCESSES", "4242:1073741824,77:5", "other_processes"),
@@ -161,6 +163,18 @@ fn what_is_planted_in_nvml_is_a_concern() {
     }
     let output = double.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
     assert_eq!(concerns(output.stdout()), ["mig"]);
+}
+
+#[test]
+fn an_older_name_is_asked_where_the_newer_is_missing() {
+    let variables =
+        [("RUNGWISE_DOUBLE_NVML_PROCESSES_V3", "missing"), ("RUNGWISE_DOUBLE_NVML_PROCESSES", "4242:1073741824")];
+    let run = Double::driver_and_nvml().calibrate(&["--device", "0"], &variables);
+    assert!(run.stdout().contains("processes        4242 (1.00 GiB)"), "{}", run.stdout());
+    // No permission is another answer than no function: the older one would not be allowed either.
+    let denied = [("RUNGWISE_DOUBLE_NVML_PROCESSES_V3", "denied"), variables[1]];
+    let run = Double::driver_and_nvml().calibrate(&["--device", "0"], &denied);
+    assert!(run.stdout().contains("processes        not available (no permission)"), "{}", run.stdout());
 }
 
 #[test]

@@ -21,6 +21,7 @@ type Handle = *mut c_void;
 
 const NOT_FOUND: u32 = 6;
 const INSUFFICIENT_SIZE: u32 = 7;
+const FUNCTION_NOT_FOUND: u32 = 13;
 
 /// Declares the table of functions. Each is looked up when the library is opened, and may be missing.
 macro_rules! functions {
@@ -46,6 +47,8 @@ macro_rules! functions {
                     // SAFETY: the caller's.
                     match unsafe { function($($argument),*) } {
                         0 => Ok(()),
+                        // A library that is newer than the kernel driver has functions that cannot work.
+                        FUNCTION_NOT_FOUND => Err(Refusal::Missing($name)),
                         code => Err(Refusal::Code($name, code)),
                     }
                 }
@@ -167,7 +170,6 @@ impl From<Refusal> for NotAvailable {
             3 => "not supported here".to_owned(),
             4 => "no permission".to_owned(),
             9 => "the kernel driver is not loaded".to_owned(),
-            13 => format!("this driver has no {name}"),
             15 => "the GPU is lost: it has fallen off the bus".to_owned(),
             16 => "the GPU needs a reset".to_owned(),
             18 => "NVML and the kernel driver are of different versions: reboot after a driver update".to_owned(),

@@ -17,6 +17,7 @@
 //! | `ECC`, `ECC_DEFAULT`, `PERSISTENCE` | 1 | 0 off, 1 on |
 //! | `VIRTUALIZATION` | 0 | as `nvmlGpuVirtualizationMode_t` |
 //! | `PROCESSES` | | `PID:BYTES`, separated by commas |
+//! | `PROCESSES_V3` | | only a word: the newer of the two functions for it is not there |
 //! | `BUSY` | 0 | percent |
 //! | `LINK_GENERATION`, `LINK_WIDTH`, `LINK_GENERATION_MAX`, `LINK_WIDTH_MAX` | 1, 16, 5, 16 | the PCIe link |
 //!
@@ -385,6 +386,12 @@ struct ProcessInfo {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(handle: usize, count: *mut u32, infos: *mut ProcessInfo) -> u32 {
+    planted_text("PROCESSES_V3")
+        .map_or_else(|code| code, |_| nvmlDeviceGetComputeRunningProcesses_v2(handle, count, infos))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(handle: usize, count: *mut u32, infos: *mut ProcessInfo) -> u32 {
     const NO_INSTANCE: u32 = u32::MAX;
     let answer = card(handle).and_then(|_| {
         let list = planted_text("PROCESSES")?.unwrap_or_default();
