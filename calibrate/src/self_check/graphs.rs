@@ -31,7 +31,7 @@ enum Failed {
     Device(#[from] DeviceError),
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    #[error("{step}: {what} differs from byte {byte} on")]
+    #[error("{step}: {what} differ from byte {byte} on")]
     Differs { step: String, what: &'static str, byte: usize },
     #[error("{step}: two batches that differ leave the same logits: nothing was computed")]
     Idle { step: String },
@@ -71,10 +71,10 @@ impl Traces {
         };
         differ("the logits", &self.logits, &other.logits)?;
         for (a, b) in self.caches.iter().zip(&other.caches) {
-            differ("the cache", a, b)?;
+            differ("keys and values of a layer", a, b)?;
         }
         if self.tokens != other.tokens {
-            return Err(Failed::Differs { step: step.name.clone(), what: "the choice of tokens", byte: 0 });
+            return Err(Failed::Differs { step: step.name.clone(), what: "the chosen tokens", byte: 0 });
         }
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Bench<'_> {
             let [padded_logits, filled_logits] =
                 [&padded_traces, &filled_traces].map(|traces| &traces.logits[..common]);
             if let Some(byte) = padded_logits.iter().zip(filled_logits).position(|(a, b)| a != b) {
-                return Err(Failed::Differs { step: step.name.clone(), what: "a real row's logits", byte });
+                return Err(Failed::Differs { step: step.name.clone(), what: "the logits of real rows", byte });
             }
             checked += 1;
         }
