@@ -154,6 +154,8 @@ fn a_driver_that_differs_is_told_with_exit_code_1() {
     update-other-topology           910                           801                           NO
     update-other-node-type          910                           801                           NO
     ");
+    let sentence = "query-stream-in-capture: querying the stream that captures; expected by issue: NVIDIA/raft#3121";
+    assert!(run.stdout().lines().any(|line| line.trim() == sentence), "{}", run.stdout());
     let written = std::fs::read_to_string(&file).expect("the file was written");
     let written: toml::Table = written.parse().expect("it is TOML");
     assert_eq!(written["double"].as_bool(), Some(true));

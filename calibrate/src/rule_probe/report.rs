@@ -48,7 +48,8 @@ pub(crate) fn table(probes: &[Probe], on: &ProbedOn, out: &mut impl Write) -> io
     writeln!(out, "\n{} rules: {agree} agree, {differ} differ, {unknown} not tried", probes.len())?;
     for Probe { misuse, got } in probes {
         if got.verdict(misuse.rule()) == Verdict::Differs {
-            writeln!(out, "  {}: {}", misuse.rule().name, misuse.rule().misuse)?;
+            let rule = misuse.rule();
+            writeln!(out, "  {}: {}; expected by {}", rule.name, rule.misuse, source(rule.source))?;
         }
     }
     if on.is_double {
@@ -113,14 +114,17 @@ pub(crate) fn write(probes: &[Probe], on: &ProbedOn, path: &Path) -> io::Result<
     whole_file::write(path, &toml::to_string(&file).map_err(io::Error::other)?)
 }
 
-fn row(Probe { misuse, got }: &Probe) -> Row {
-    let rule = misuse.rule();
-    let parts = |text: String| text.split(", ").map(str::to_owned).collect();
-    let source = match rule.source {
+fn source(source: Source) -> String {
+    match source {
         Source::Documentation(page) => format!("documentation: {page}"),
         Source::Issue(issue) => format!("issue: {issue}"),
         Source::Memory => "memory".to_owned(),
-    };
+    }
+}
+
+fn row(Probe { misuse, got }: &Probe) -> Row {
+    let rule = misuse.rule();
+    let parts = |text: String| text.split(", ").map(str::to_owned).collect();
     let agrees = match got.verdict(rule) {
         Verdict::Agrees => Some(true),
         Verdict::Differs => Some(false),
@@ -129,7 +133,7 @@ fn row(Probe { misuse, got }: &Probe) -> Row {
     Row {
         name: rule.name,
         misuse: rule.misuse,
-        source,
+        source: source(rule.source),
         expected: parts(expected(*misuse)),
         got: parts(shown(got)),
         agrees,

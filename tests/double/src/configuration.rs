@@ -35,7 +35,7 @@
 //! | `CLOCK_MHZ` | 1,980 | the SM clock, of which the clock kernel counts cycles |
 //! | `STAIRS` | | `SYMBOL=ROWS:NS,ROWS:NS;...`: a kernel's time by its rows, constant up to the next step |
 //! | `BANDWIDTH_GB_PER_S` | 4,300 | device: copies and memsets, bytes read plus bytes written |
-//! | `SYNCHRONIZE_NS` | 2,000 | host: returning from a wait |
+//! | `SYNCHRONIZE_NS` | 2,000 | host: returning from a wait, besides the call |
 //! | `CAPTURE_NS` | 8,000 | host: beginning and ending a capture, together |
 //! | `CAPTURE_LAUNCH_NS` | 1,200 | host: a launch that is captured |
 //! | `INSTANTIATE_NS`, `INSTANTIATE_NODE_NS` | 20,000, 900 | host: instantiating, fixed and per node |

@@ -474,7 +474,7 @@ impl Driver {
             (streams, "stream"),
             (self.events.len(), "event"),
             (self.modules.count(), "module"),
-            (self.graphs.graphs.len(), "graph"),
+            (self.graphs.count(), "graph"),
             (self.graphs.execs.len(), "executable graph"),
             (self.captures.streams().len(), "capture"),
         ];

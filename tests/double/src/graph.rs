@@ -42,10 +42,6 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    pub(crate) fn node(&self, handle: u64) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.handle == handle)
-    }
-
     /// Edges as pairs of node handles.
     pub(crate) fn edges(&self) -> Vec<(u64, u64)> {
         let into = |node: &Node| -> Vec<_> {
@@ -191,14 +187,38 @@ impl Exec {
 /// All graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
-    pub(crate) graphs: HashMap<u64, Graph>,
+    live: HashMap<u64, Graph>,
+    /// Graph and index of every node.
+    places: HashMap<u64, (u64, usize)>,
     pub(crate) execs: HashMap<u64, Exec>,
 }
 
 impl Graphs {
+    pub(crate) fn insert(&mut self, handle: u64, graph: Graph) {
+        let places = graph.nodes.iter().enumerate().map(|(index, node)| (node.handle, (handle, index)));
+        self.places.extend(places);
+        self.live.insert(handle, graph);
+    }
+
+    pub(crate) fn remove(&mut self, handle: u64) {
+        for node in self.live.remove(&handle).into_iter().flat_map(|graph| graph.nodes) {
+            self.places.remove(&node.handle);
+        }
+    }
+
+    pub(crate) fn graph(&self, handle: u64) -> Option<&Graph> {
+        self.live.get(&handle)
+    }
+
+    /// How many graphs live.
+    pub(crate) fn count(&self) -> usize {
+        self.live.len()
+    }
+
     /// The node of any graph that lives.
     pub(crate) fn node(&self, handle: u64) -> Option<&Node> {
-        self.graphs.values().find_map(|graph| graph.node(handle))
+        let (graph, index) = self.places.get(&handle)?;
+        self.live.get(graph)?.nodes.get(*index)
     }
 }
 

@@ -22,7 +22,7 @@ fn mode(driver: &mut Driver, number: u32) -> Answer<Mode> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode_number: u32) -> u32 {
+pub(super) extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode_number: u32) -> u32 {
     enter(
         "cuStreamBeginCapture_v2",
         |costs| costs.capture_ns / 2,
@@ -43,7 +43,7 @@ extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode_number: u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> u32 {
+pub(super) extern "C" fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> u32 {
     enter(
         "cuStreamEndCapture",
         |costs| costs.capture_ns - costs.capture_ns / 2,
@@ -74,7 +74,7 @@ extern "C" fn cuStreamEndCapture(stream: u64, graph: *mut u64) -> u32 {
                 return Err(driver.breach(Misuse::EndUnjoined, &text));
             }
             let handle = driver.handle(Kind::Graph);
-            driver.graphs.graphs.insert(handle, capture.graph);
+            driver.graphs.insert(handle, capture.graph);
             put(driver, graph, handle)
         },
     )
@@ -89,7 +89,7 @@ fn status(driver: &Driver, stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamIsCapturing(stream: u64, capturing: *mut u32) -> u32 {
+pub(super) extern "C" fn cuStreamIsCapturing(stream: u64, capturing: *mut u32) -> u32 {
     enter("cuStreamIsCapturing", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -100,7 +100,7 @@ extern "C" fn cuStreamIsCapturing(stream: u64, capturing: *mut u32) -> u32 {
 
 /// Status and number of the capture; the double gives no graph and no nodes before the end.
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamGetCaptureInfo_v2(
+pub(super) extern "C" fn cuStreamGetCaptureInfo_v2(
     stream: u64,
     capturing: *mut u32,
     number: *mut u64,
@@ -122,7 +122,7 @@ extern "C" fn cuStreamGetCaptureInfo_v2(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuThreadExchangeStreamCaptureMode(mode_number: *mut u32) -> u32 {
+pub(super) extern "C" fn cuThreadExchangeStreamCaptureMode(mode_number: *mut u32) -> u32 {
     enter("cuThreadExchangeStreamCaptureMode", CALL, |driver| {
         driver.initialised()?;
         if mode_number.is_null() {

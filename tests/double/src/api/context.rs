@@ -13,7 +13,7 @@ const PROHIBITED: i32 = 2;
 const EXCLUSIVE_PROCESS: i32 = 3;
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRetain(context: *mut u64, device: i32) -> u32 {
+pub(super) extern "C" fn cuDevicePrimaryCtxRetain(context: *mut u64, device: i32) -> u32 {
     enter("cuDevicePrimaryCtxRetain", OWN, |driver| {
         let device = driver.device(device)?;
         let is_taken = driver.configuration.compute_mode == EXCLUSIVE_PROCESS && driver.configuration.is_busy;
@@ -36,7 +36,7 @@ extern "C" fn cuDevicePrimaryCtxRetain(context: *mut u64, device: i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> u32 {
+pub(super) extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> u32 {
     enter("cuDevicePrimaryCtxRelease_v2", CALL, |driver| {
         let device = driver.device(device)?;
         let Some(context) = driver.contexts.get_mut(&device) else {
@@ -53,7 +53,7 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: *mut u32, is_active: *mut i32) -> u32 {
+pub(super) extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: *mut u32, is_active: *mut i32) -> u32 {
     enter("cuDevicePrimaryCtxGetState", CALL, |driver| {
         let device = driver.device(device)?;
         put_if_asked(driver, flags, 0)?;
@@ -62,12 +62,12 @@ extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: *mut u32, is_active
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxSetFlags_v2(device: i32, _flags: u32) -> u32 {
+pub(super) extern "C" fn cuDevicePrimaryCtxSetFlags_v2(device: i32, _flags: u32) -> u32 {
     enter("cuDevicePrimaryCtxSetFlags_v2", CALL, |driver| driver.device(device).map(|_| ()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxGetCurrent(context: *mut u64) -> u32 {
+pub(super) extern "C" fn cuCtxGetCurrent(context: *mut u64) -> u32 {
     enter("cuCtxGetCurrent", CALL, |driver| {
         driver.initialised()?;
         put(driver, context, thread::context())
@@ -75,7 +75,7 @@ extern "C" fn cuCtxGetCurrent(context: *mut u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
+pub(super) extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
     enter("cuCtxSetCurrent", CALL, |driver| {
         driver.initialised()?;
         if context != 0 && !driver.contexts.values().any(|known| known.handle == context) {
@@ -87,7 +87,7 @@ extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxGetDevice(device: *mut i32) -> u32 {
+pub(super) extern "C" fn cuCtxGetDevice(device: *mut i32) -> u32 {
     enter("cuCtxGetDevice", CALL, |driver| {
         let context = driver.ready()?;
         put(driver, device, number(context.device))
@@ -96,7 +96,7 @@ extern "C" fn cuCtxGetDevice(device: *mut i32) -> u32 {
 
 /// The double knows one priority.
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) -> u32 {
+pub(super) extern "C" fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) -> u32 {
     enter("cuCtxGetStreamPriorityRange", CALL, |driver| {
         driver.ready()?;
         put_if_asked(driver, least, 0)?;
@@ -105,7 +105,7 @@ extern "C" fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) -
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSynchronize() -> u32 {
+pub(super) extern "C" fn cuCtxSynchronize() -> u32 {
     enter("cuCtxSynchronize", CALL, |driver| {
         driver.ready()?;
         if !driver.captures.is_empty() {

@@ -32,7 +32,7 @@ extern "C" fn close() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuInit(flags: u32) -> u32 {
+pub(super) extern "C" fn cuInit(flags: u32) -> u32 {
     enter("cuInit", CALL, |driver| {
         if driver.configuration.init_status != 0 {
             return Err(Status(driver.configuration.init_status));
@@ -53,12 +53,12 @@ extern "C" fn cuInit(flags: u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
+pub(super) extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
     enter("cuDriverGetVersion", CALL, |driver| put(driver, version, driver.configuration.driver_version))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetCount(count: *mut i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetCount(count: *mut i32) -> u32 {
     enter("cuDeviceGetCount", CALL, |driver| {
         driver.initialised()?;
         put(driver, count, driver.configuration.devices.cast_signed())
@@ -66,7 +66,7 @@ extern "C" fn cuDeviceGetCount(count: *mut i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
     enter("cuDeviceGet", CALL, |driver| {
         driver.device(ordinal)?;
         put(driver, device, ordinal)
@@ -74,7 +74,7 @@ extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetName(name: *mut u8, room: i32, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetName(name: *mut u8, room: i32, device: i32) -> u32 {
     enter("cuDeviceGetName", CALL, |driver| {
         driver.device(device)?;
         let mut text = driver.configuration.name.clone();
@@ -94,7 +94,7 @@ pub(crate) fn uuid(device: usize, is_mig: bool) -> [u8; 16] {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetUuid(bytes: *mut [u8; 16], device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetUuid(bytes: *mut [u8; 16], device: i32) -> u32 {
     enter("cuDeviceGetUuid", CALL, |driver| {
         let device = driver.device(device)?;
         put(driver, bytes, uuid(device, false))
@@ -103,7 +103,7 @@ extern "C" fn cuDeviceGetUuid(bytes: *mut [u8; 16], device: i32) -> u32 {
 
 /// Of a MIG instance the instance's own.
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetUuid_v2(bytes: *mut [u8; 16], device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetUuid_v2(bytes: *mut [u8; 16], device: i32) -> u32 {
     enter("cuDeviceGetUuid_v2", CALL, |driver| {
         let device = driver.device(device)?;
         put(driver, bytes, uuid(device, driver.configuration.is_mig))
@@ -121,7 +121,7 @@ fn pci_address(driver: &Driver, device: usize) -> String {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetPCIBusId(text: *mut u8, room: i32, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetPCIBusId(text: *mut u8, room: i32, device: i32) -> u32 {
     enter("cuDeviceGetPCIBusId", CALL, |driver| {
         let device = driver.device(device)?;
         let address = pci_address(driver, device);
@@ -130,7 +130,7 @@ extern "C" fn cuDeviceGetPCIBusId(text: *mut u8, room: i32, device: i32) -> u32 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetByPCIBusId(device: *mut i32, text: *const std::ffi::c_char) -> u32 {
+pub(super) extern "C" fn cuDeviceGetByPCIBusId(device: *mut i32, text: *const std::ffi::c_char) -> u32 {
     enter("cuDeviceGetByPCIBusId", CALL, |driver| {
         driver.initialised()?;
         if text.is_null() {
@@ -146,7 +146,7 @@ extern "C" fn cuDeviceGetByPCIBusId(device: *mut i32, text: *const std::ffi::c_c
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: i32) -> u32 {
     enter("cuDeviceTotalMem_v2", CALL, |driver| {
         driver.device(device)?;
         put(driver, bytes, driver.configuration.memory_bytes as usize)
@@ -154,7 +154,7 @@ extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetAttribute(value: *mut i32, attribute: u32, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetAttribute(value: *mut i32, attribute: u32, device: i32) -> u32 {
     enter("cuDeviceGetAttribute", CALL, |driver| {
         let device = driver.device(device)?;
         let known = attribute_value(driver, attribute, device);
@@ -200,7 +200,7 @@ fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: i32) -> u32 {
     enter("cuDeviceGetDefaultMemPool", CALL, |driver| {
         let device = driver.device(device)?;
         put(driver, pool, default_pool(device))
@@ -208,7 +208,7 @@ extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: i32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetMemPool(pool: *mut u64, device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGetMemPool(pool: *mut u64, device: i32) -> u32 {
     enter("cuDeviceGetMemPool", CALL, |driver| {
         let device = driver.device(device)?;
         put(driver, pool, default_pool(device))
@@ -217,7 +217,7 @@ extern "C" fn cuDeviceGetMemPool(pool: *mut u64, device: i32) -> u32 {
 
 /// Memory of graph nodes: 0 and 1 used, now and at most; 2 and 3 reserved. The double keeps no highest values.
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: *mut u64) -> u32 {
+pub(super) extern "C" fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: *mut u64) -> u32 {
     enter("cuDeviceGetGraphMemAttribute", CALL, |driver| {
         let device = driver.device(device)?;
         let (used, reserved) = driver.memory.graph(device);
@@ -230,7 +230,7 @@ extern "C" fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: *
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGraphMemTrim(device: i32) -> u32 {
+pub(super) extern "C" fn cuDeviceGraphMemTrim(device: i32) -> u32 {
     enter("cuDeviceGraphMemTrim", CALL, |driver| {
         let device = driver.device(device)?;
         driver.memory.trim_graph(device);

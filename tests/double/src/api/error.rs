@@ -7,13 +7,13 @@ use std::ptr;
 use crate::status::Status;
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGetErrorName(status: u32, name: *mut *const c_char) -> u32 {
+pub(super) extern "C" fn cuGetErrorName(status: u32, name: *mut *const c_char) -> u32 {
     put_name(status, name)
 }
 
 /// The double's texts are the names again.
 #[unsafe(no_mangle)]
-extern "C" fn cuGetErrorString(status: u32, text: *mut *const c_char) -> u32 {
+pub(super) extern "C" fn cuGetErrorString(status: u32, text: *mut *const c_char) -> u32 {
     put_name(status, text)
 }
 

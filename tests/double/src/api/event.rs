@@ -34,7 +34,7 @@ impl Driver {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventCreate(event: *mut u64, flags: u32) -> u32 {
+pub(super) extern "C" fn cuEventCreate(event: *mut u64, flags: u32) -> u32 {
     enter("cuEventCreate", CALL, |driver| {
         driver.ready()?;
         if flags & !(BLOCKING_SYNC | DISABLE_TIMING) != 0 {
@@ -48,7 +48,7 @@ extern "C" fn cuEventCreate(event: *mut u64, flags: u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
+pub(super) extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
     enter("cuEventDestroy_v2", CALL, |driver| {
         driver.ready()?;
         if let EventState::Marked(mark) = driver.event(event).state {
@@ -60,7 +60,7 @@ extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
+pub(super) extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
     enter("cuEventRecord", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -77,7 +77,7 @@ extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventQuery(event: u64) -> u32 {
+pub(super) extern "C" fn cuEventQuery(event: u64) -> u32 {
     enter("cuEventQuery", CALL, |driver| {
         driver.ready()?;
         let mark = driver.recorded(event, Misuse::QueryEventInCapture)?;
@@ -92,7 +92,7 @@ extern "C" fn cuEventQuery(event: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventSynchronize(event: u64) -> u32 {
+pub(super) extern "C" fn cuEventSynchronize(event: u64) -> u32 {
     enter("cuEventSynchronize", CALL, |driver| {
         driver.ready()?;
         let mark = driver.recorded(event, Misuse::SynchronizeEventInCapture)?;
@@ -102,13 +102,13 @@ extern "C" fn cuEventSynchronize(event: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventElapsedTime(ms: *mut f32, start: u64, end: u64) -> u32 {
+pub(super) extern "C" fn cuEventElapsedTime(ms: *mut f32, start: u64, end: u64) -> u32 {
     enter("cuEventElapsedTime", CALL, |driver| elapsed(driver, ms, start, end))
 }
 
 /// The same with another name for drivers of 12.8 and later.
 #[unsafe(no_mangle)]
-extern "C" fn cuEventElapsedTime_v2(ms: *mut f32, start: u64, end: u64) -> u32 {
+pub(super) extern "C" fn cuEventElapsedTime_v2(ms: *mut f32, start: u64, end: u64) -> u32 {
     enter("cuEventElapsedTime_v2", CALL, |driver| elapsed(driver, ms, start, end))
 }
 

@@ -14,10 +14,11 @@ use crate::timeline::Work;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`.
 #[repr(C)]
-struct KernelNodeParameters {
-    function: u64,
-    grid: [u32; 3],
-    block: [u32; 3],
+#[derive(Debug, Default)]
+pub(super) struct KernelNodeParameters {
+    pub(super) function: u64,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
     shared_bytes: u32,
     arguments: u64,
     extra: u64,
@@ -27,19 +28,19 @@ struct KernelNodeParameters {
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
 #[repr(C)]
-struct InstantiateParameters {
-    flags: u64,
-    upload_stream: u64,
-    error_node: u64,
-    result: u32,
+pub(super) struct InstantiateParameters {
+    pub(super) flags: u64,
+    pub(super) upload_stream: u64,
+    pub(super) error_node: u64,
+    pub(super) result: u32,
 }
 
 /// `CUgraphExecUpdateResultInfo`.
 #[repr(C)]
-struct UpdateResult {
-    result: u32,
-    error_node: u64,
-    error_from_node: u64,
+pub(super) struct UpdateResult {
+    pub(super) result: u32,
+    pub(super) error_node: u64,
+    pub(super) error_from_node: u64,
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`.
@@ -47,10 +48,13 @@ const UPLOAD: u64 = 2;
 
 impl Driver {
     fn graph(&mut self, handle: u64) -> &Graph {
-        if !self.graphs.graphs.contains_key(&handle) {
+        if self.graphs.graph(handle).is_none() {
             self.crash(Misuse::UnknownGraph, &format!("no graph has the handle {handle:#x}"));
         }
-        self.graphs.graphs.entry(handle).or_default()
+        match self.graphs.graph(handle) {
+            Some(graph) => graph,
+            None => unreachable!("it was there"),
+        }
     }
 
     fn exec(&mut self, handle: u64) -> &mut Exec {
@@ -79,7 +83,7 @@ fn put_list(driver: &mut Driver, to: *mut u64, count: *mut usize, values: &[u64]
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: *mut usize) -> u32 {
+pub(super) extern "C" fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: *mut usize) -> u32 {
     enter("cuGraphGetNodes", CALL, |driver| {
         let handles: Vec<_> = driver.graph(graph).nodes.iter().map(|node| node.handle).collect();
         put_list(driver, nodes, count, &handles)
@@ -87,13 +91,19 @@ extern "C" fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: *mut usize) ->
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphGetEdges(graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) -> u32 {
+pub(super) extern "C" fn cuGraphGetEdges(graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) -> u32 {
     enter("cuGraphGetEdges", CALL, |driver| edges(driver, graph, from, to, count))
 }
 
 /// With data of the edges, which the double leaves as it is: all are plain.
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphGetEdges_v2(graph: u64, from: *mut u64, to: *mut u64, data: *mut u8, count: *mut usize) -> u32 {
+pub(super) extern "C" fn cuGraphGetEdges_v2(
+    graph: u64,
+    from: *mut u64,
+    to: *mut u64,
+    data: *mut u8,
+    count: *mut usize,
+) -> u32 {
     enter("cuGraphGetEdges_v2", CALL, |driver| {
         if !from.is_null() && data.is_null() {
             driver
@@ -118,7 +128,7 @@ fn edges(driver: &mut Driver, graph: u64, from: *mut u64, to: *mut u64, count: *
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u32 {
+pub(super) extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u32 {
     enter("cuGraphNodeGetType", CALL, |driver| {
         let Some(number) = driver.graphs.node(node).map(|node| node.operation.node_type()) else {
             driver.crash(Misuse::UnknownGraph, &format!("no node has the handle {node:#x}"));
@@ -129,14 +139,14 @@ extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u32 {
 
 /// The double keeps functions, never kernels of a library.
 #[unsafe(no_mangle)]
-extern "C" fn cuKernelGetFunction(_function: *mut u64, kernel: u64) -> u32 {
+pub(super) extern "C" fn cuKernelGetFunction(_function: *mut u64, kernel: u64) -> u32 {
     enter("cuKernelGetFunction", CALL, |driver| {
         driver.crash(Misuse::UnknownFunction, &format!("no kernel has the handle {kernel:#x}"))
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphKernelNodeGetParams_v2(node: u64, parameters: *mut KernelNodeParameters) -> u32 {
+pub(super) extern "C" fn cuGraphKernelNodeGetParams_v2(node: u64, parameters: *mut KernelNodeParameters) -> u32 {
     enter("cuGraphKernelNodeGetParams_v2", CALL, |driver| {
         let Some(found) = driver.graphs.node(node) else {
             driver.crash(Misuse::UnknownGraph, &format!("no node has the handle {node:#x}"));
@@ -176,7 +186,7 @@ fn instantiate(driver: &mut Driver, graph: u64, flags: u64) -> Answer<u64> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphInstantiateWithFlags(exec: *mut u64, graph: u64, flags: u64) -> u32 {
+pub(super) extern "C" fn cuGraphInstantiateWithFlags(exec: *mut u64, graph: u64, flags: u64) -> u32 {
     enter("cuGraphInstantiateWithFlags", OWN, |driver| {
         let handle = instantiate(driver, graph, flags)?;
         put(driver, exec, handle)
@@ -184,7 +194,11 @@ extern "C" fn cuGraphInstantiateWithFlags(exec: *mut u64, graph: u64, flags: u64
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphInstantiateWithParams(exec: *mut u64, graph: u64, parameters: *mut InstantiateParameters) -> u32 {
+pub(super) extern "C" fn cuGraphInstantiateWithParams(
+    exec: *mut u64,
+    graph: u64,
+    parameters: *mut InstantiateParameters,
+) -> u32 {
     enter("cuGraphInstantiateWithParams", OWN, |driver| {
         if parameters.is_null() {
             return Err(driver.violation(Status::INVALID_VALUE, "no parameters"));
@@ -204,7 +218,9 @@ extern "C" fn cuGraphInstantiateWithParams(exec: *mut u64, graph: u64, parameter
 fn upload(driver: &mut Driver, exec: u64, stream: u64) -> Answer {
     let stream = driver.stream(stream);
     driver.check_legacy(stream)?;
-    driver.exec(exec);
+    if driver.exec(exec).is_uploaded {
+        driver.spend(driver.configuration.costs.call_ns);
+    }
     spend_upload(driver, exec);
     Ok(())
 }
@@ -220,15 +236,15 @@ fn spend_upload(driver: &mut Driver, exec: u64) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphUpload(exec: u64, stream: u64) -> u32 {
-    enter("cuGraphUpload", CALL, |driver| {
+pub(super) extern "C" fn cuGraphUpload(exec: u64, stream: u64) -> u32 {
+    enter("cuGraphUpload", OWN, |driver| {
         driver.ready()?;
         upload(driver, exec, stream)
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
+pub(super) extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
     let claim = Claim::of(exec);
     enter("cuGraphLaunch", OWN, |driver| {
         driver.ready()?;
@@ -266,7 +282,7 @@ fn take_graph_memory(driver: &mut Driver, flags: u64, unfreed: &[u64]) -> Answer
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: *mut UpdateResult) -> u32 {
+pub(super) extern "C" fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: *mut UpdateResult) -> u32 {
     let claims = [Claim::of(exec), Claim::of(graph)];
     enter("cuGraphExecUpdate_v2", OWN, |driver| {
         driver.ready()?;
@@ -290,7 +306,7 @@ extern "C" fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: *mut UpdateRes
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphExecDestroy(exec: u64) -> u32 {
+pub(super) extern "C" fn cuGraphExecDestroy(exec: u64) -> u32 {
     enter("cuGraphExecDestroy", CALL, |driver| {
         let context = driver.ready()?;
         driver.exec(exec);
@@ -302,7 +318,7 @@ extern "C" fn cuGraphExecDestroy(exec: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) -> u32 {
+pub(super) extern "C" fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) -> u32 {
     enter("cuGraphExecGetFlags", CALL, |driver| {
         let known = driver.exec(exec).flags;
         put_if_asked(driver, flags, known)
@@ -310,10 +326,10 @@ extern "C" fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGraphDestroy(graph: u64) -> u32 {
+pub(super) extern "C" fn cuGraphDestroy(graph: u64) -> u32 {
     enter("cuGraphDestroy", CALL, |driver| {
         driver.graph(graph);
-        driver.graphs.graphs.remove(&graph);
+        driver.graphs.remove(graph);
         Ok(())
     })
 }

@@ -20,7 +20,7 @@ const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
 #[unsafe(no_mangle)]
-extern "C" fn cuLaunchKernel(
+pub(super) extern "C" fn cuLaunchKernel(
     function: u64,
     grid_x: u32,
     grid_y: u32,

@@ -13,7 +13,7 @@ use crate::status::{Answer, Status};
 const ALLOCATE: Cost = |costs| costs.allocate_ns;
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
+pub(super) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
     enter("cuMemGetInfo_v2", CALL, |driver| {
         let context = driver.ready()?;
         put_if_asked(driver, free, driver.memory.free_bytes(context.device) as usize)?;
@@ -22,7 +22,7 @@ extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
     enter("cuMemAlloc_v2", ALLOCATE, |driver| {
         let context = driver.ready()?;
         let is_elsewhere = driver.captures.is_only_of_other_threads();
@@ -37,7 +37,7 @@ extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemFree_v2(address: u64) -> u32 {
+pub(super) extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     enter("cuMemFree_v2", ALLOCATE, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::FreeInCapture)?;
@@ -81,7 +81,7 @@ fn release(driver: &mut Driver, address: u64, owner: Owner) -> Answer {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: u64) -> u32 {
     enter("cuMemAllocAsync", CALL, |driver| {
         let context = driver.ready()?;
         let stream = driver.stream(stream);
@@ -101,7 +101,7 @@ extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: u64) -> u
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
     enter("cuMemFreeAsync", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -125,12 +125,12 @@ extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemHostAlloc(pointer: *mut u64, bytes: usize, _flags: u32) -> u32 {
+pub(super) extern "C" fn cuMemHostAlloc(pointer: *mut u64, bytes: usize, _flags: u32) -> u32 {
     enter("cuMemHostAlloc", ALLOCATE, |driver| allocate_host(driver, pointer, bytes))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemAllocHost_v2(pointer: *mut u64, bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemAllocHost_v2(pointer: *mut u64, bytes: usize) -> u32 {
     enter("cuMemAllocHost_v2", ALLOCATE, |driver| allocate_host(driver, pointer, bytes))
 }
 
@@ -145,7 +145,7 @@ fn allocate_host(driver: &mut Driver, pointer: *mut u64, bytes: usize) -> Answer
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemFreeHost(pointer: u64) -> u32 {
+pub(super) extern "C" fn cuMemFreeHost(pointer: u64) -> u32 {
     enter("cuMemFreeHost", ALLOCATE, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::FreeInCapture)?;
@@ -162,7 +162,7 @@ extern "C" fn cuMemFreeHost(pointer: u64) -> u32 {
 
 /// One address space: the device sees pinned memory under the host's own address.
 #[unsafe(no_mangle)]
-extern "C" fn cuMemHostGetDevicePointer_v2(address: *mut u64, pointer: u64, flags: u32) -> u32 {
+pub(super) extern "C" fn cuMemHostGetDevicePointer_v2(address: *mut u64, pointer: u64, flags: u32) -> u32 {
     enter("cuMemHostGetDevicePointer_v2", CALL, |driver| {
         driver.ready()?;
         let is_pinned = driver.memory.at(pointer).is_some_and(|(_, allocation)| allocation.owner == Owner::Host);
@@ -174,7 +174,7 @@ extern "C" fn cuMemHostGetDevicePointer_v2(address: *mut u64, pointer: u64, flag
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemGetAddressRange_v2(start: *mut u64, bytes: *mut usize, address: u64) -> u32 {
+pub(super) extern "C" fn cuMemGetAddressRange_v2(start: *mut u64, bytes: *mut usize, address: u64) -> u32 {
     enter("cuMemGetAddressRange_v2", CALL, |driver| {
         driver.ready()?;
         let found = driver.memory.at(address).map(|(start, allocation)| (start, allocation.bytes as usize));
@@ -257,32 +257,32 @@ fn copy_on_device(driver: &mut Driver, to: u64, from: u64, bytes: usize, stream:
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
     enter("cuMemcpyHtoD_v2", OWN, |driver| copy_now(driver, |driver| copy_to_device(driver, to, from, bytes, 0)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) -> u32 {
     enter("cuMemcpyDtoH_v2", OWN, |driver| copy_now(driver, |driver| copy_to_host(driver, to, from, bytes, 0)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
     enter("cuMemcpyDtoD_v2", OWN, |driver| copy_now(driver, |driver| copy_on_device(driver, to, from, bytes, 0)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
     enter("cuMemcpyHtoDAsync_v2", OWN, |driver| copy_to_device(driver, to, from, bytes, stream))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
     enter("cuMemcpyDtoHAsync_v2", OWN, |driver| copy_to_host(driver, to, from, bytes, stream))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: u64) -> u32 {
     enter("cuMemcpyDtoDAsync_v2", OWN, |driver| copy_on_device(driver, to, from, bytes, stream))
 }
 
@@ -298,29 +298,29 @@ fn set(driver: &mut Driver, at: u64, element: [u8; 4], width: u8, count: usize, 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemsetD8_v2(at: u64, value: u8, count: usize) -> u32 {
+pub(super) extern "C" fn cuMemsetD8_v2(at: u64, value: u8, count: usize) -> u32 {
     enter("cuMemsetD8_v2", OWN, |driver| copy_now(driver, |driver| set(driver, at, [value, 0, 0, 0], 1, count, 0)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemsetD8Async(at: u64, value: u8, count: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemsetD8Async(at: u64, value: u8, count: usize, stream: u64) -> u32 {
     enter("cuMemsetD8Async", OWN, |driver| set(driver, at, [value, 0, 0, 0], 1, count, stream))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemsetD16Async(at: u64, value: u16, count: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemsetD16Async(at: u64, value: u16, count: usize, stream: u64) -> u32 {
     let [low, high] = value.to_le_bytes();
     enter("cuMemsetD16Async", OWN, |driver| set(driver, at, [low, high, 0, 0], 2, count, stream))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemsetD32Async(at: u64, value: u32, count: usize, stream: u64) -> u32 {
+pub(super) extern "C" fn cuMemsetD32Async(at: u64, value: u32, count: usize, stream: u64) -> u32 {
     enter("cuMemsetD32Async", OWN, |driver| set(driver, at, value.to_le_bytes(), 4, count, stream))
 }
 
 /// `CUmemPool_attribute`: 5 and 6 reserved, now and at most; 7 and 8 used. The double keeps no highest values.
 #[unsafe(no_mangle)]
-extern "C" fn cuMemPoolGetAttribute(pool: u64, attribute: u32, value: *mut u64) -> u32 {
+pub(super) extern "C" fn cuMemPoolGetAttribute(pool: u64, attribute: u32, value: *mut u64) -> u32 {
     enter("cuMemPoolGetAttribute", CALL, |driver| {
         let device = pool_device(driver, pool)?;
         let (used, reserved) = driver.memory.pool(device);
@@ -334,12 +334,12 @@ extern "C" fn cuMemPoolGetAttribute(pool: u64, attribute: u32, value: *mut u64) 
 
 /// Taken and without effect: the double's pool never gives memory back by itself.
 #[unsafe(no_mangle)]
-extern "C" fn cuMemPoolSetAttribute(pool: u64, _attribute: u32, _value: *const u64) -> u32 {
+pub(super) extern "C" fn cuMemPoolSetAttribute(pool: u64, _attribute: u32, _value: *const u64) -> u32 {
     enter("cuMemPoolSetAttribute", CALL, |driver| pool_device(driver, pool).map(|_| ()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemPoolTrimTo(pool: u64, keep_bytes: usize) -> u32 {
+pub(super) extern "C" fn cuMemPoolTrimTo(pool: u64, keep_bytes: usize) -> u32 {
     enter("cuMemPoolTrimTo", CALL, |driver| {
         let device = pool_device(driver, pool)?;
         driver.memory.trim(device, keep_bytes as u64);

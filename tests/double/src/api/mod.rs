@@ -13,6 +13,8 @@ mod marker;
 mod memory;
 mod module;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use crate::driver::Driver;
 use crate::status::{Answer, Status};

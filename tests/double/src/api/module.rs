@@ -29,13 +29,13 @@ impl Driver {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_char) -> u32 {
+pub(super) extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_char) -> u32 {
     enter("cuModuleLoadData", |costs| costs.module_ns, |driver| load(driver, module, image))
 }
 
 /// The options of the compiler are passed over.
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleLoadDataEx(
+pub(super) extern "C" fn cuModuleLoadDataEx(
     module: *mut u64,
     image: *const c_char,
     _options: u32,
@@ -78,7 +78,7 @@ fn load(driver: &mut Driver, module: *mut u64, image: *const c_char) -> Answer {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleUnload(module: u64) -> u32 {
+pub(super) extern "C" fn cuModuleUnload(module: u64) -> u32 {
     enter("cuModuleUnload", CALL, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::LoadInCapture)?;
@@ -92,7 +92,7 @@ extern "C" fn cuModuleUnload(module: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, symbol: *const c_char) -> u32 {
+pub(super) extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, symbol: *const c_char) -> u32 {
     enter("cuModuleGetFunction", CALL, |driver| {
         driver.ready()?;
         if symbol.is_null() {
@@ -112,7 +112,7 @@ extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, symbol: *cons
 
 /// 1 eager, 2 lazy.
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleGetLoadingMode(mode: *mut u32) -> u32 {
+pub(super) extern "C" fn cuModuleGetLoadingMode(mode: *mut u32) -> u32 {
     enter("cuModuleGetLoadingMode", CALL, |driver| {
         driver.initialised()?;
         let is_eager = driver.configuration.is_eager;
@@ -121,7 +121,7 @@ extern "C" fn cuModuleGetLoadingMode(mode: *mut u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncGetName(name: *mut *const c_char, function: u64) -> u32 {
+pub(super) extern "C" fn cuFuncGetName(name: *mut *const c_char, function: u64) -> u32 {
     enter("cuFuncGetName", CALL, |driver| {
         let text = driver.function(function).function.name.as_ptr();
         put(driver, name, text)
@@ -129,7 +129,7 @@ extern "C" fn cuFuncGetName(name: *mut *const c_char, function: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncGetModule(module: *mut u64, function: u64) -> u32 {
+pub(super) extern "C" fn cuFuncGetModule(module: *mut u64, function: u64) -> u32 {
     enter("cuFuncGetModule", CALL, |driver| {
         let handle = driver.function(function).function.module;
         put(driver, module, handle)
@@ -137,7 +137,7 @@ extern "C" fn cuFuncGetModule(module: *mut u64, function: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncGetParamInfo(function: u64, index: usize, offset: *mut usize, bytes: *mut usize) -> u32 {
+pub(super) extern "C" fn cuFuncGetParamInfo(function: u64, index: usize, offset: *mut usize, bytes: *mut usize) -> u32 {
     enter("cuFuncGetParamInfo", CALL, |driver| {
         let Some(parameter) = driver.function(function).function.entry.parameters.get(index).copied() else {
             // How a caller finds the last one.
@@ -150,7 +150,7 @@ extern "C" fn cuFuncGetParamInfo(function: u64, index: usize, offset: *mut usize
 
 /// Attributes by the numbers of `CUfunction_attribute`.
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncGetAttribute(value: *mut i32, attribute: u32, function: u64) -> u32 {
+pub(super) extern "C" fn cuFuncGetAttribute(value: *mut i32, attribute: u32, function: u64) -> u32 {
     enter("cuFuncGetAttribute", CALL, |driver| {
         driver.ready()?;
         let (major, minor) = driver.configuration.capability;
@@ -170,7 +170,7 @@ extern "C" fn cuFuncGetAttribute(value: *mut i32, attribute: u32, function: u64)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncSetAttribute(function: u64, attribute: u32, value: i32) -> u32 {
+pub(super) extern "C" fn cuFuncSetAttribute(function: u64, attribute: u32, value: i32) -> u32 {
     enter("cuFuncSetAttribute", CALL, |driver| {
         driver.ready()?;
         let loaded = driver.function(function);
@@ -192,7 +192,7 @@ extern "C" fn cuFuncSetAttribute(function: u64, attribute: u32, value: i32) -> u
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncSetCacheConfig(function: u64, _preference: u32) -> u32 {
+pub(super) extern "C" fn cuFuncSetCacheConfig(function: u64, _preference: u32) -> u32 {
     enter("cuFuncSetCacheConfig", CALL, |driver| {
         driver.function(function);
         Ok(())
@@ -201,7 +201,7 @@ extern "C" fn cuFuncSetCacheConfig(function: u64, _preference: u32) -> u32 {
 
 /// Brings a lazily loaded function to the device.
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncLoad(function: u64) -> u32 {
+pub(super) extern "C" fn cuFuncLoad(function: u64) -> u32 {
     enter("cuFuncLoad", CALL, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::LazyLoadInCapture)?;
@@ -211,7 +211,7 @@ extern "C" fn cuFuncLoad(function: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncIsLoaded(state: *mut u32, function: u64) -> u32 {
+pub(super) extern "C" fn cuFuncIsLoaded(state: *mut u32, function: u64) -> u32 {
     enter("cuFuncIsLoaded", CALL, |driver| {
         let is_resident = driver.function(function).is_resident;
         put(driver, state, u32::from(is_resident))
@@ -220,7 +220,7 @@ extern "C" fn cuFuncIsLoaded(state: *mut u32, function: u64) -> u32 {
 
 /// By threads and shared memory alone: the double counts no registers.
 #[unsafe(no_mangle)]
-extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+pub(super) extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blocks: *mut i32,
     function: u64,
     block_threads: i32,

@@ -12,12 +12,12 @@ use crate::timeline::Work;
 const NON_BLOCKING: u32 = 1;
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
+pub(super) extern "C" fn cuStreamCreate(stream: *mut u64, flags: u32) -> u32 {
     enter("cuStreamCreate", CALL, |driver| create(driver, stream, flags))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamCreateWithPriority(stream: *mut u64, flags: u32, _priority: i32) -> u32 {
+pub(super) extern "C" fn cuStreamCreateWithPriority(stream: *mut u64, flags: u32, _priority: i32) -> u32 {
     enter("cuStreamCreateWithPriority", CALL, |driver| create(driver, stream, flags))
 }
 
@@ -33,7 +33,7 @@ fn create(driver: &mut Driver, stream: *mut u64, flags: u32) -> Answer {
 
 /// Work that is left is done all the same, as the documentation says. A capture that the stream is in is lost.
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
+pub(super) extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
     enter("cuStreamDestroy_v2", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -53,7 +53,7 @@ extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
+pub(super) extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
     enter("cuStreamSynchronize", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -67,7 +67,7 @@ extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamQuery(stream: u64) -> u32 {
+pub(super) extern "C" fn cuStreamQuery(stream: u64) -> u32 {
     enter("cuStreamQuery", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -85,7 +85,7 @@ extern "C" fn cuStreamQuery(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamGetFlags(stream: u64, flags: *mut u32) -> u32 {
+pub(super) extern "C" fn cuStreamGetFlags(stream: u64, flags: *mut u32) -> u32 {
     enter("cuStreamGetFlags", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
@@ -95,7 +95,7 @@ extern "C" fn cuStreamGetFlags(stream: u64, flags: *mut u32) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: u32) -> u32 {
+pub(super) extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: u32) -> u32 {
     enter("cuStreamWaitEvent", CALL, |driver| {
         driver.ready()?;
         let stream = driver.stream(stream);
