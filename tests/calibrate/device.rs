@@ -72,3 +72,26 @@ fn a_function_that_the_driver_lacks_is_named() {
     assert!(run.stdout().contains(lost), "{}", run.stdout());
     assert!(run.stdout().contains("kernels load"), "nothing else is lost:\n{}", run.stdout());
 }
+
+/// Whatever fails half way, what was made before is given back: the double would report a leak.
+#[test]
+fn a_failure_half_way_gives_everything_back() {
+    for (failure, code, message) in [
+        ("cuStreamCreate:1=2", 6, "out of memory (cuStreamCreate: 2"),
+        ("cuModuleLoadDataEx:2=218", 1, "the driver cannot load module attention (cuModuleLoadDataEx: 218"),
+        ("cuModuleGetFunction:5=500", 1, "module decoder has no kernel kv_write_bf16"),
+        ("cuMemHostAlloc:1=2", 6, "out of memory (cuMemHostAlloc: 2"),
+        ("cuMemHostGetDevicePointer_v2:1=1", 1, "the driver refused a call (cuMemHostGetDevicePointer_v2: 1"),
+        ("cuEventCreate:2=2", 6, "out of memory (cuEventCreate: 2"),
+        ("cuGraphGetNodes:1=1", 1, "the driver refused a call (cuGraphGetNodes: 1"),
+        ("cuGraphInstantiateWithParams:1=1", 1, "the graph cannot be made executable"),
+        ("cuGraphExecUpdate_v2:1=910", 1, "the executable cannot take over the graph"),
+        ("cuGraphUpload:5=2", 6, "out of memory (cuGraphUpload: 2"),
+    ] {
+        let run = Double::driver().calibrate(&["--self-check"], &[("RUNGWISE_DOUBLE_FAIL", failure)]);
+        let said = [run.stdout(), run.stderr()].concat();
+        assert!(said.contains(message), "{failure}: {said}");
+        assert_eq!(run.code(), Some(code), "{failure}: {said}");
+        assert_eq!(run.complaints(), [""; 0], "{failure}");
+    }
+}
