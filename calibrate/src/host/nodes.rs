@@ -70,6 +70,7 @@ mod tests {
             (0o666, 0, 0, true),
             (0o660, 0, 0, false),
             (0o660, 0, 44, true),
+            (0o640, 0, 44, false),
             (0o660, 1000, 0, true),
             // The owner's bits count even where others have more.
             (0o066, 1000, 44, false),

@@ -181,6 +181,23 @@ fn the_tightest_group_above_counts() {
 }
 
 #[test]
+fn a_mount_that_begins_inside_the_tree_is_left_out_of_the_path() {
+    let mounts = "30 24 0:26 /machine/vm1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+    let quota = |group: &str| {
+        let made = Made::empty()
+            .with("proc/self/cgroup", &format!("0::{group}\n"))
+            .with("proc/self/mountinfo", mounts)
+            .with("sys/fs/cgroup/cpu.max", "max 100000\n")
+            .with("sys/fs/cgroup/server/cpu.max", "120000 100000\n");
+        made.read().cpu_quota
+    };
+    assert_eq!(quota("/machine/vm1/server"), Ok(CpuQuota::Cpus(1.2)));
+    assert_eq!(quota("/machine/vm1"), Ok(CpuQuota::Unlimited));
+    // Another group whose name begins alike is not inside.
+    assert_eq!(quota("/machine/vm10/server"), Ok(CpuQuota::Unlimited));
+}
+
+#[test]
 fn a_group_outside_of_what_the_container_sees_is_the_mount_itself() {
     let made = Made::empty()
         .with("proc/self/cgroup", "0::/../../other\n")
