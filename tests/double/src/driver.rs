@@ -384,16 +384,19 @@ impl Driver {
         match operation {
             Operation::Kernel(launch) => {
                 let symbol = &launch.function.entry.symbol;
+                if !self.modules.is_loaded(launch.function.module) {
+                    return Some(format!("the module of {symbol} was unloaded"));
+                }
                 launch.addresses().find_map(|(index, address)| {
                     let why = range(address, 1)?;
                     Some(format!("argument {index} of {symbol}: {why}"))
                 })
             }
-            // The other side of a copy may be host memory that the double did not give.
-            Operation::Copy { to, from, bytes } => {
-                let is_known = |address| self.memory.at(address).is_some();
-                if is_known(*to) || is_known(*from) { None } else { range(*to, *bytes) }
-            }
+            // Ranges were checked when the copy was called for; one side may be host memory that the double did not give.
+            Operation::Copy { to, from, bytes } => [*to, *from]
+                .into_iter()
+                .find(|address| self.memory.freed_at(*address).is_some())
+                .and_then(|address| range(address, *bytes)),
             Operation::Write { to, bytes } => range(*to, bytes.len() as u64),
             Operation::Set { at, width, count, .. } => range(*at, u64::from(*width) * count),
             Operation::Allocate { .. } | Operation::Free { .. } => None,
@@ -422,6 +425,9 @@ impl Driver {
         let symbol = launch.function.entry.symbol.as_str();
         if symbol == Kernel::Clocks.symbol() {
             return self.write_clocks(launch);
+        }
+        if symbol == Kernel::Gate.symbol() {
+            return self.report.note("a gate inside a graph holds nothing: the double passes it at once");
         }
         let Some(executor) = self.executor else { return };
         let name = launch.function.name.as_c_str();

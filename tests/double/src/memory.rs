@@ -223,11 +223,21 @@ impl Memory {
                 format!("{bytes} bytes at {address:#x} end beyond the {} bytes at {start:#x}", allocation.bytes)
             });
         }
-        let stale = self.freed.range(..=address).next_back().filter(|(start, freed)| address < **start + **freed);
-        Some(match stale {
+        Some(match self.freed_at(address) {
             Some((start, freed)) => format!("{address:#x} lies in the {freed} bytes at {start:#x}, which were freed"),
             None => format!("{address:#x} is in no allocation"),
         })
+    }
+
+    /// The allocation that held an address and was freed: its start and its bytes.
+    pub(crate) fn freed_at(&self, address: u64) -> Option<(u64, u64)> {
+        let (start, bytes) = self.freed.range(..=address).next_back()?;
+        (address < start + bytes).then_some((*start, *bytes))
+    }
+
+    /// Something else that launches depend on has changed: what was checked must be checked again.
+    pub(crate) fn forget_checks(&mut self) {
+        self.generation += 1;
     }
 
     /// Everything that lives, by address.

@@ -59,6 +59,10 @@ impl Modules {
         self.modules.remove(&module).is_some()
     }
 
+    pub(crate) fn is_loaded(&self, module: u64) -> bool {
+        self.modules.contains_key(&module)
+    }
+
     pub(crate) fn symbols(&self, module: u64) -> Option<&HashMap<String, u64>> {
         self.modules.get(&module)
     }

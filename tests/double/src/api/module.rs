@@ -85,6 +85,7 @@ pub(super) extern "C" fn cuModuleUnload(module: u64) -> u32 {
         // Work that still runs the module's code is waited for.
         driver.wait_all()?;
         if driver.modules.unload(module) {
+            driver.memory.forget_checks();
             return Ok(());
         }
         driver.crash(Misuse::UnknownFunction, &format!("no module has the handle {module:#x}"))

@@ -105,6 +105,26 @@ fn after_a_fault_nothing_is_done_and_every_call_fails() {
 }
 
 #[test]
+fn a_replay_needs_its_module_and_both_sides_of_its_copies() {
+    let (mut driver, function) = opened(Configuration::plain());
+    let [kept, freed] = [(); 2].map(|()| allocated(&mut driver, 64, Owner::Device));
+    let copy = Batch::of_graph(vec![Operation::Copy { to: kept, from: freed, bytes: 8 }]);
+    let kernel = Batch::of_graph(vec![launch(&mut driver, function, kept, 1)]);
+    for batch in [&copy, &kernel] {
+        driver.perform_batch(batch);
+        assert_eq!(driver.sticky, None);
+    }
+    driver.memory.free(freed);
+    driver.perform_batch(&copy);
+    assert_eq!(driver.sticky.take(), Some(Status(700)));
+    let module = driver.function(function).function.module;
+    assert!(driver.modules.unload(module));
+    driver.memory.forget_checks();
+    driver.perform_batch(&kernel);
+    assert_eq!(driver.sticky, Some(Status(700)));
+}
+
+#[test]
 fn null_is_an_operand_that_is_not_there() {
     let (mut driver, function) = opened(Configuration::plain());
     let absent = launch(&mut driver, function, 0, 1);
