@@ -269,6 +269,9 @@ mod tests {
         let mut longer = graph.clone();
         longer.add(Operation::Free { address: 1 }, vec![3], handles);
         assert_eq!(exec.update(&longer, &costs), Err((2, longer.nodes[4].handle)));
+        let mut chain = graph.clone();
+        chain.nodes[2].after = vec![1];
+        assert_eq!(exec.update(&chain, &costs), Err((2, chain.nodes[2].handle)), "as many nodes, other edges");
         let mut other = Graph::default();
         other.add(Operation::Copy { to: 1, from: 2, bytes: 3 }, vec![], handles);
         for after in [vec![0], vec![0], vec![1, 2]] {

@@ -67,3 +67,19 @@ impl Mapping {
         unsafe { libc::mprotect(from as *mut _, bytes as usize, libc::PROT_NONE) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_page_begins_where_the_allocation_ends() {
+        for bytes in [1, 512, 4_096, 10_000] {
+            let mapping = Mapping::of(bytes).unwrap();
+            let guard = mapping.start + mapping.length - PAGE;
+            assert_eq!(mapping.address % ALIGNMENT, 0);
+            assert!((mapping.address + bytes..mapping.address + bytes + ALIGNMENT).contains(&guard), "{bytes}");
+        }
+        assert!(Mapping::of(u64::MAX).is_none());
+    }
+}

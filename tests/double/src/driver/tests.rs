@@ -90,6 +90,18 @@ fn the_legacy_stream_waits_for_blocking_streams() {
 }
 
 #[test]
+fn blocking_streams_wait_for_the_legacy_stream() {
+    for (stream, expected) in [(21, b"at first"), (11, &[0; 8])] {
+        let (mut driver, _) = opened(Configuration::plain());
+        let (device, host) = (allocated(&mut driver, 8, Owner::Device), allocated(&mut driver, 8, Owner::Host));
+        driver.submit(LEGACY, write(device, b"at first")).unwrap();
+        driver.submit(stream, Operation::Copy { to: host, from: device, bytes: 8 }).unwrap();
+        driver.wait_stream(stream).unwrap();
+        assert_eq!(Memory::read(host, 8), expected, "stream {stream}");
+    }
+}
+
+#[test]
 fn after_a_fault_nothing_is_done_and_every_call_fails() {
     let (mut driver, function) = opened(Configuration::plain());
     let (stale, device) = (allocated(&mut driver, 64, Owner::Device), allocated(&mut driver, 8, Owner::Device));
