@@ -2,6 +2,7 @@
 //! updates of executables.
 
 use kernels::launch::{Address, Copy, Gate, Kernel, Null, ShapeError};
+use kernels::units::Bytes;
 
 use super::Stopped;
 use super::finding::{Cause, Finding, Report};
@@ -50,6 +51,8 @@ enum Failed {
     Shape(#[from] ShapeError),
     #[error("{what} is {got}: expected {want}")]
     Unequal { what: &'static str, got: String, want: String },
+    #[error("free memory moves, from {} to {}: another process computes here", .0[0], .0[1])]
+    Moving([Bytes; 2]),
 }
 
 impl Cause for Failed {
@@ -71,17 +74,50 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &'static str, got: &T, want: &T) 
 /// Runs the checks; true if the context is lost.
 pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
     type Check = fn(&mut Session) -> Result<String, Failed>;
-    let checks: [(&str, Check); 3] = [
+    let checks: [(&str, Check); 4] = [
+        ("free memory falls by what is allocated", memory),
         ("mapped memory opens a gate", gate),
         ("events around a kernel", events),
         ("an executable takes over another graph", update),
     ];
     for (name, check) in checks {
-        if report.conclude(name, check(session))? {
+        let result = check(session);
+        if let Err(error @ Failed::Moving(_)) = &result {
+            report.add(Finding::not_available(name, error.to_string()))?;
+        } else if report.conclude(name, result)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Free memory falls by what is allocated: what the growth of a pool is measured by.
+fn memory(session: &mut Session) -> Result<String, Failed> {
+    const ASKED: Bytes = Bytes(64 << 20);
+    // Drivers round up, as a rule to 2 MiB; no driver has confirmed it yet.
+    const ROUNDING: Bytes = Bytes(32 << 20);
+    session.synchronize()?;
+    let before = session.memory()?.0;
+    let is_still = |session: &mut Session| match session.memory()?.0 {
+        again if again == before => Ok(()),
+        again => Err(Failed::Moving([before, again])),
+    };
+    for _ in 0..4 {
+        is_still(session)?;
+    }
+    let arena = session.arena();
+    arena.allocate(ASKED.0)?;
+    let taken = Bytes(before.0.saturating_sub(session.memory()?.0.0));
+    drop(arena);
+    if !(ASKED..=Bytes(ASKED.0 + ROUNDING.0)).contains(&taken) {
+        is_still(session)?;
+        return Err(Failed::Unequal {
+            what: "what free memory fell by",
+            got: taken.to_string(),
+            want: ASKED.to_string(),
+        });
+    }
+    Ok(format!("{ASKED} allocated, {taken} less free"))
 }
 
 /// The device sees what the host wrote into mapped memory.
