@@ -39,6 +39,17 @@ fn kernels_that_compute_nothing_are_found_out() {
     assert!(run.stdout().lines().last().is_some_and(|line| line.starts_with("FAILED: ")), "{}", run.stdout());
 }
 
+/// Compute capability 8.6, 8.9 and 12.0 give a block 99 KiB of shared memory: no launch may ask for more.
+#[test]
+fn small_gpus_take_every_launch() {
+    for (capability, sms) in [("8.0", "108"), ("8.9", "58"), ("12.0", "170")] {
+        let planted = [("RUNGWISE_DOUBLE_CAPABILITY", capability), ("RUNGWISE_DOUBLE_SMS", sms)];
+        let run = Double::driver().calibrate(&["--self-check"], &planted);
+        assert!(run.stdout().contains("ok             kernels load"), "{capability}:\n{}", run.stdout());
+        assert_eq!(run.complaints(), [""; 0], "{capability}");
+    }
+}
+
 /// The context is lost in the middle: the checks behind are left out, the program ends in order.
 #[test]
 fn a_lost_context_ends_the_checks() {

@@ -25,6 +25,7 @@ pub mod driver_rules;
 mod execute;
 mod graph;
 mod handles;
+mod limits;
 mod mapping;
 mod memory;
 mod modules;

@@ -6,11 +6,9 @@ use std::ffi::CStr;
 use super::{number, put, put_text};
 use crate::configuration::Configuration;
 use crate::driver::{CALL, Driver, enter};
+use crate::limits::{Limits, RESERVED_BYTES};
 use crate::modules::SHARED_DEFAULT;
 use crate::status::Status;
-
-/// Dynamic shared memory that a function can ask for on the double's device: 227 KiB, as on an H100.
-pub(crate) const SHARED_OPT_IN: u32 = 227 << 10;
 
 /// Threads of a block.
 pub(crate) const BLOCK_THREADS: u32 = 1024;
@@ -165,13 +163,14 @@ pub(super) extern "C" fn cuDeviceGetAttribute(value: *mut i32, attribute: u32, d
 /// Attributes by the numbers of `CUdevice_attribute`.
 fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
     let configuration = &driver.configuration;
+    let limits = Limits::of(configuration.capability);
     let value: u32 = match attribute {
         1 => BLOCK_THREADS,
         2..=4 => BLOCK_MAX[attribute as usize - 2],
         5..=7 => GRID_MAX[attribute as usize - 5],
         8 => SHARED_DEFAULT,
-        // Threads of a warp, resident blocks of a multiprocessor.
-        10 | 106 => 32,
+        // Threads of a warp.
+        10 => 32,
         12 | 82 => 65_536,
         // In kHz.
         13 => configuration.costs.clock_mhz as u32 * 1_000,
@@ -185,12 +184,13 @@ fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
         36 => 3_201_000,
         37 => 6_144,
         38 => 60 << 20,
-        39 => 2_048,
+        39 => limits.threads,
         75 => configuration.capability.0,
         76 => configuration.capability.1,
-        81 => 228 << 10,
-        97 => SHARED_OPT_IN,
-        111 => 1_024,
+        81 => limits.shared_bytes,
+        97 => limits.block_shared_bytes(),
+        106 => limits.blocks,
+        111 => RESERVED_BYTES,
         _ => {
             driver.report.note(&format!("device attribute {attribute} is not modelled: 0"));
             0

@@ -3,10 +3,11 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::device::{BLOCK_THREADS, SHARED_OPT_IN};
+use super::device::BLOCK_THREADS;
 use super::{number, put, put_if_asked};
 use crate::driver::{CALL, Driver, enter};
 use crate::driver_rules::Misuse;
+use crate::limits::{Limits, RESERVED_BYTES};
 use crate::modules::Loaded;
 use crate::ptx::Ptx;
 use crate::status::{Answer, Status};
@@ -174,12 +175,13 @@ pub(super) extern "C" fn cuFuncGetAttribute(value: *mut i32, attribute: u32, fun
 pub(super) extern "C" fn cuFuncSetAttribute(function: u64, attribute: u32, value: i32) -> u32 {
     enter("cuFuncSetAttribute", CALL, |driver| {
         driver.ready()?;
+        let most = Limits::of(driver.configuration.capability).block_shared_bytes();
         let loaded = driver.function(function);
         match (attribute, u32::try_from(value)) {
             (MAX_DYNAMIC_SHARED, Ok(bytes)) => {
                 let static_bytes = loaded.function.entry.static_shared_bytes;
-                if bytes.saturating_add(static_bytes) > SHARED_OPT_IN {
-                    let text = format!("{bytes} dynamic and {static_bytes} static bytes, of at most {SHARED_OPT_IN}");
+                if bytes.saturating_add(static_bytes) > most {
+                    let text = format!("{bytes} dynamic and {static_bytes} static bytes, of at most {most}");
                     return Err(driver.breach(Misuse::SharedBeyondDevice, &text));
                 }
                 loaded.shared_max = bytes;
@@ -232,9 +234,9 @@ pub(super) extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         let Some(threads) = usize::try_from(block_threads).ok().filter(|threads| *threads > 0) else {
             return Err(driver.violation(Status::INVALID_VALUE, "a block without threads"));
         };
-        let by_threads = 2_048 / threads.next_multiple_of(32);
-        // Each block takes 1 KiB besides its own.
-        let by_shared = (228 << 10) / (shared_bytes + static_bytes + 1_024);
-        put(driver, blocks, number(by_threads.min(by_shared).min(32)))
+        let limits = Limits::of(driver.configuration.capability);
+        let by_threads = limits.threads as usize / threads.next_multiple_of(32);
+        let by_shared = limits.shared_bytes as usize / (shared_bytes + static_bytes + RESERVED_BYTES as usize);
+        put(driver, blocks, number(by_threads.min(by_shared).min(limits.blocks as usize)))
     })
 }
