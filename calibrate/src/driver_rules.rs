@@ -116,6 +116,11 @@ impl Misuse {
         Self::ALL.iter().copied().find(|misuse| misuse.rule().name == name)
     }
 
+    /// Whether a driver that lets the misuse through would reach memory that is nobody's, and fault.
+    pub const fn may_fault(self) -> bool {
+        matches!(self, Self::CopyPastEnd | Self::SetPastEnd | Self::ParametersMissing)
+    }
+
     /// The `CUresult` that the misuse returns; none where the process dies.
     pub const fn status(self) -> Option<u32> {
         match self.rule().outcome {
@@ -127,7 +132,7 @@ impl Misuse {
 
 // Statuses: 1 INVALID_VALUE, 2 OUT_OF_MEMORY, 3 NOT_INITIALIZED, 101 INVALID_DEVICE, 201 INVALID_CONTEXT, 218 INVALID_PTX,
 // 222 UNSUPPORTED_PTX_VERSION, 400 INVALID_HANDLE, 401 ILLEGAL_STATE, 500 NOT_FOUND, 600 NOT_READY, 700 ILLEGAL_ADDRESS,
-// 801 NOT_SUPPORTED, 900 to 908 STREAM_CAPTURE_... and CAPTURED_EVENT, 910 GRAPH_EXEC_UPDATE_FAILURE.
+// 701 LAUNCH_OUT_OF_RESOURCES, 801 NOT_SUPPORTED, 900 to 908 STREAM_CAPTURE_... and CAPTURED_EVENT, 910 GRAPH_EXEC_UPDATE_FAILURE.
 rules! {
     CallBeforeInit, "call-before-init": "counting devices before cuInit"
         => Returns(3), None, survives, Documentation("cuInit");
@@ -177,9 +182,9 @@ rules! {
     ParametersTwice, "parameters-twice": "giving both an array and a buffer of parameters"
         => Returns(1), None, survives, Documentation("cuLaunchKernel");
     ParameterBufferShort, "parameter-buffer-short": "a parameter buffer shorter than the function's parameters"
-        => Returns(1), None, survives, Issue("llvm/llvm-project#172249");
+        => Returns(701), None, survives, Documentation("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
     ParameterBufferLong, "parameter-buffer-long": "a parameter buffer longer than the function's parameters, as padded"
-        => Returns(1), None, survives, Issue("llvm/llvm-project#172249");
+        => Returns(701), None, survives, Issue("llvm/llvm-project#156229");
 
     BeginOnLegacyStream, "begin-on-legacy-stream": "beginning a capture on the legacy stream"
         => Returns(900), None, survives, Documentation("cuStreamBeginCapture");

@@ -220,6 +220,21 @@ fn faulting_rules_are_refused_beside_others() {
     ");
 }
 
+/// Under MPS a fault of one process is one of all: what a driver might let through is not even tried.
+#[test]
+fn what_could_fault_is_not_tried_under_mps() {
+    let run = Double::driver().calibrate(&["--probe-rules"], &[("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50")]);
+    assert_eq!((run.code(), run.stderr()), (Some(0), ""));
+    let left_out: Vec<_> = run.stdout().lines().filter(|line| line.ends_with('?')).collect();
+    insta::assert_snapshot!(left_out.join("\n"), @r"
+    copy-past-end                   1                             it could fault, and MPS shares that  ?
+    set-past-end                    1                             it could fault, and MPS shares that  ?
+    parameters-missing              1                             it could fault, and MPS shares that  ?
+    ");
+    let rules = left_out.iter().filter_map(|line| Misuse::named(line.split(' ').next()?));
+    assert!(rules.eq(Misuse::ALL.iter().copied().filter(|misuse| misuse.may_fault())));
+}
+
 #[test]
 fn two_runs_take_the_same_virtual_time() {
     let clock = |run: &Run| run.report.lines().find(|line| line.starts_with("clock: ")).map(str::to_owned);

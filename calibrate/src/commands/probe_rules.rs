@@ -8,7 +8,7 @@ use crate::command_line::{GpuOptions, ProbedRules};
 use crate::device;
 use crate::driver_rules::Misuse;
 use crate::exit::Exit;
-use crate::rule_probe::{self, Probe, ProbedOn, Verdict};
+use crate::rule_probe::{self, Got, Probe, ProbedOn, Verdict};
 
 /// Performs every misuse in a child, and compares.
 pub(super) fn run(rules: ProbedRules, options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -28,8 +28,14 @@ pub(super) fn run(rules: ProbedRules, options: &GpuOptions, out: &mut impl Write
     writeln!(out, "device   {device}\n")?;
     let is_tried = |misuse: &&Misuse| rules == ProbedRules::Faulting || !misuse.rule().is_faulting();
     let tried = Misuse::ALL.iter().copied().filter(|misuse| is_tried(&misuse));
-    let probes = tried.map(|misuse| Probe { misuse, got: rule_probe::run(misuse, device.index) });
-    let probes: Vec<_> = probes.collect();
+    let shares_faults = rule_probe::shares_faults(&state);
+    let probe = |misuse: Misuse| {
+        if shares_faults && misuse.may_fault() {
+            return Got::NotTried("it could fault, and MPS shares that".to_owned());
+        }
+        rule_probe::run(misuse, device.index)
+    };
+    let probes: Vec<_> = tried.map(|misuse| Probe { misuse, got: probe(misuse) }).collect();
     rule_probe::table(&probes, &on, out)?;
     if let Some(path) = &options.out {
         rule_probe::write(&probes, &on, path).map_err(|source| Failure::File { path: path.clone(), source })?;

@@ -15,6 +15,9 @@ pub(crate) const COMMAND: &str = "perform-misuse";
 /// Opening a device takes seconds at worst; a misuse takes none.
 const TIME_LIMIT: Duration = Duration::from_mins(1);
 
+/// How long a child that was killed is waited for: one that hangs inside the kernel driver does not go before that lets it.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+
 /// Performs a misuse in a child on the device of this index.
 pub(crate) fn run(misuse: Misuse, device: u32) -> Got {
     match run_child(misuse, device) {
@@ -29,7 +32,7 @@ fn run_child(misuse: Misuse, device: u32) -> io::Result<Got> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let Some(status) = wait(&mut child, TIME_LIMIT)? else {
         child.kill()?;
-        child.wait()?;
+        wait(&mut child, KILL_LIMIT)?;
         return Ok(Got::TimedOut);
     };
     let mut said = String::new();

@@ -49,12 +49,18 @@ impl Diagnostic for Shared {
     }
 }
 
+/// Whether a fault here would be a fault of others as well, so that not even a misuse that drivers are known to refuse may be
+/// tried if it could fault (MPS documentation, "memory protection" and "error containment").
+pub(crate) fn shares_faults(state: &MachineState) -> bool {
+    state.host.surroundings.mps.is_some()
+}
+
 /// Refuses unless the state shows that nobody else can be hit.
 ///
 /// # Errors
 /// Somebody could be.
 pub(crate) fn refuse_beside_others(state: &MachineState) -> Result<(), Shared> {
-    if state.host.surroundings.mps.is_some() {
+    if shares_faults(state) {
         return Err(Shared::Mps);
     }
     match &state.gpu.virtualization {

@@ -5,7 +5,7 @@ mod guard;
 mod report;
 
 pub(crate) use child::{COMMAND, answer, perform_here, run};
-pub(crate) use guard::{Shared, refuse_beside_others};
+pub(crate) use guard::{Shared, refuse_beside_others, shares_faults};
 pub(crate) use report::{Probe, ProbedOn, table, write};
 
 use crate::driver_rules::{CaptureAfter, Outcome, Rule};

@@ -180,10 +180,14 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Whether the context still allocates, launches and synchronizes.
+    /// Whether the context still allocates, launches and synchronizes: on a stream of its own and in RELAXED mode, for a
+    /// capture that a driver lets go on is no loss of the context.
     pub(super) fn works(&self) -> bool {
+        let (Ok(()), Ok(stream)) = (self.exchange_mode(Mode::Relaxed), self.new_stream(NON_BLOCKING)) else {
+            return false;
+        };
         let (allocation, address) = self.allocate(1 << 20);
-        let calls = [allocation, self.launch(self.stream), self.synchronize(self.stream), self.free(address)];
+        let calls = [allocation, self.launch(stream), self.synchronize(stream), self.free(address)];
         calls.iter().all(|code| *code == 0)
     }
 
