@@ -29,8 +29,30 @@ fn a_driver_or_gpu_that_is_too_old_says_what_is_needed() {
     insta::assert_snapshot!("old_ptx", refusal(&[("RUNGWISE_DOUBLE_PTX_VERSION", "7.8")]));
 }
 
+/// A container that was given libcuda.so.1 and not its compiler; a shell that forbids compiling.
+#[test]
+fn a_driver_that_cannot_compile_says_what_it_lacks() {
+    insta::assert_snapshot!("no_compiler", refusal(&[("RUNGWISE_DOUBLE_FAIL", "cuModuleLoadDataEx:1=221")]));
+    insta::assert_snapshot!("compiler_disabled", refusal(&[("RUNGWISE_DOUBLE_FAIL", "cuModuleLoadDataEx:2=223")]));
+}
+
+/// What a call came to is not taken for something else that the same call can come to.
+#[test]
+fn a_failure_while_kernels_are_found_is_told_as_what_it_is() {
+    let kernels_load = |failure: &str| {
+        let run = Double::driver().calibrate(&["--self-check"], &[("RUNGWISE_DOUBLE_FAIL", failure)]);
+        let line = run.stdout().lines().find(|line| line.contains("kernels load")).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    insta::assert_snapshot!(kernels_load("cuModuleGetFunction:1=500"), @"FAILED kernels load module decoder has no kernel embed_bf16");
+    insta::assert_snapshot!(kernels_load("cuModuleGetFunction:1=700"), @"FAILED kernels load the GPU context is lost (cuModuleGetFunction: 700, CUDA_ERROR_ILLEGAL_ADDRESS)");
+    insta::assert_snapshot!(kernels_load("cuFuncGetParamInfo:1=1"), @"FAILED kernels load kernel embed_bf16: parameter 0 (out) is missing in the module");
+    insta::assert_snapshot!(kernels_load("cuFuncGetParamInfo:1=801"), @"FAILED kernels load the driver refused a call (cuFuncGetParamInfo: 801, CUDA_ERROR_NOT_SUPPORTED)");
+}
+
 #[test]
 fn a_gpu_that_cannot_be_taken_says_who_has_it() {
+    insta::assert_snapshot!("fabric", refusal(&[("RUNGWISE_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1=802")]));
     insta::assert_snapshot!("mps", refusal(&[("RUNGWISE_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1=807")]));
     insta::assert_snapshot!("prohibited", refusal(&[("RUNGWISE_DOUBLE_COMPUTE_MODE", "2")]));
     insta::assert_snapshot!(
@@ -45,6 +67,8 @@ fn memory_that_does_not_suffice_is_told_with_what_was_asked_for() {
     insta::assert_snapshot!("full", refusal(&[("RUNGWISE_DOUBLE_MEMORY_BYTES", "526385152")]));
     let no_room = [("RUNGWISE_DOUBLE_FAIL", "cuDevicePrimaryCtxRetain:1=2")];
     insta::assert_snapshot!("no_room_for_a_context", refusal(&no_room));
+    let no_room = [("RUNGWISE_DOUBLE_FAIL", "cuGraphInstantiateWithParams:1=2")];
+    insta::assert_snapshot!("no_room_for_a_graph", refusal(&no_room));
 }
 
 #[test]

@@ -42,13 +42,13 @@ pub enum DeviceError {
     /// The library and the kernel module are of different releases, or do not go together on this device.
     #[error("the CUDA driver library does not fit the kernel driver ({status})")]
     Mismatch {
-        /// What `cuInit` answered.
+        /// What the driver answered.
         status: NamedStatus,
     },
     /// The driver's services are not up.
     #[error("the CUDA driver is not ready ({status})")]
     NotReady {
-        /// What `cuInit` answered.
+        /// What the driver answered.
         status: NamedStatus,
     },
     /// `cuInit` failed in another way.
@@ -138,6 +138,12 @@ pub enum DeviceError {
         status: NamedStatus,
         /// The CUDA version it supports.
         driver: Version,
+    },
+    /// The driver's compiler is not there, or is switched off.
+    #[error("the driver cannot compile PTX here ({status})")]
+    NoCompiler {
+        /// What the driver answered.
+        status: NamedStatus,
     },
     /// A module could not be loaded.
     #[error("the driver cannot load module {} ({status}){log}", module.name())]
@@ -285,8 +291,21 @@ impl DeviceError {
                                  CUDA_MPS_PIPE_DIRECTORY to do without it"
                 .into(),
             Self::Full { .. } | Self::OutOfMemory { .. } => "end what else runs on this GPU (`nvidia-smi` shows it), or choose another (`--device`)".into(),
+            // Every driver that is new enough takes the embedded PTX: this one came from an NVRTC that does not know the GPU.
             Self::UnsupportedPtx { driver, .. } => {
-                format!("update the driver (it supports CUDA {driver}), or compile for this GPU alone with `--nvrtc`")
+                format!(
+                    "if `--nvrtc` was given, leave it out, or take an NVRTC that is no newer than the driver (CUDA {driver}); \
+                     else update the driver"
+                )
+            }
+            Self::NoCompiler { status } if status.status.code == code::JIT_COMPILATION_DISABLED => {
+                "unset CUDA_DISABLE_PTX_JIT and CUDA_DISABLE_JIT, or have NVRTC make code for this GPU (`--nvrtc`)".into()
+            }
+            Self::NoCompiler { .. } => {
+                "its libnvidia-ptxjitcompiler.so.1 is missing or of another release: in a container, let the NVIDIA runtime \
+                 mount it (NVIDIA_DRIVER_CAPABILITIES=compute,utility), else install all of the driver's user libraries; or \
+                 have NVRTC make code for this GPU (`--nvrtc`)"
+                    .into()
             }
             Self::Module { status, .. } if status.status.code == code::NO_BINARY_FOR_GPU => {
                 "the kernels were compiled for another GPU: leave `--nvrtc` out, or let it compile for this one".into()
@@ -341,6 +360,9 @@ impl From<Status> for DeviceError {
             _ if status.is_sticky() => Self::Lost { status: named },
             code::OUT_OF_MEMORY => Self::Full { status: named },
             code::MPS_FIRST..=code::MPS_LAST => Self::Mps { status: named },
+            // `cuInit` is not the only call that can answer these.
+            code::SYSTEM_NOT_READY => Self::NotReady { status: named },
+            code::DRIVER_MISMATCH | code::COMPAT_NOT_SUPPORTED => Self::Mismatch { status: named },
             _ => Self::Refused { status: named },
         }
     }
@@ -382,6 +404,8 @@ mod tests {
             E::Full { status: status("cuGraphInstantiateWithParams", 2) },
             E::Mps { status: status("cuDevicePrimaryCtxRetain", 807) },
             E::UnsupportedPtx { module, status: status("cuModuleLoadDataEx", 222), driver: Version(12_000) },
+            E::NoCompiler { status: status("cuModuleLoadDataEx", 221) },
+            E::NoCompiler { status: status("cuModuleLoadDataEx", 223) },
             E::Module { module, status: status("cuModuleLoadDataEx", 209), log: String::new() },
             E::Module { module, status: status("cuModuleLoadDataEx", 218), log: "\nline 3: syntax error".into() },
             E::NoKernel { kernel },

@@ -33,7 +33,8 @@ impl Executable {
         let done = unsafe { context.functions().graph_instantiate(&raw mut raw, graph.raw, &raw mut params) };
         match done {
             Ok(()) => Ok(Self { context: Rc::clone(context), raw, baked: graph.baked.clone() }),
-            Err(status) if status.is_sticky() => Err(status.into()),
+            // Neither says anything about the graph.
+            Err(status) if status.is_sticky() || status.code == code::OUT_OF_MEMORY => Err(status.into()),
             Err(status) => Err(DeviceError::Instantiate { reason: refusal(params.result), status: named(status) }),
         }
     }
@@ -77,7 +78,7 @@ fn refusal(result: u32) -> &'static str {
         2 => "its structure is invalid",
         3 => "a node does what is not supported",
         4 => "its nodes are of several contexts",
-        5 => "a node that is launched by the device cannot be so launched",
+        5 => "a conditional handle belongs to no node",
         _ => "the driver gives no reason",
     }
 }

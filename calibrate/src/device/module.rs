@@ -139,6 +139,12 @@ fn load(context: &Context, module: Module, image: &Image<'_>) -> Result<CUmodule
             let driver = context.card().library.version();
             Err(DeviceError::UnsupportedPtx { module, status: named(status), driver })
         }
+        Err(status @ Status { code: code::JIT_COMPILER_NOT_FOUND | code::JIT_COMPILATION_DISABLED, .. }) => {
+            Err(DeviceError::NoCompiler { status: named(status) })
+        }
+        // What ends every load alike is no fault of this module.
+        Err(status @ Status { code: code::OUT_OF_MEMORY, .. }) => Err(status.into()),
+        Err(status) if status.is_sticky() => Err(status.into()),
         Err(status) => {
             let text = String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
             let text = crate::stderr::printable(text.trim());
@@ -153,8 +159,9 @@ fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<Funct
     let symbol = CString::new(kernel.symbol()).unwrap_or_default();
     let mut raw = std::ptr::null_mut();
     // SAFETY: the module was loaded in this context; the symbol is a terminated text that outlives the call.
-    unsafe { context.functions().module_function(&raw mut raw, module, symbol.as_ptr()) }
-        .map_err(|_| DeviceError::NoKernel { kernel })?;
+    unsafe { context.functions().module_function(&raw mut raw, module, symbol.as_ptr()) }.map_err(|status| {
+        if status.code == code::NOT_FOUND { DeviceError::NoKernel { kernel } } else { status.into() }
+    })?;
     compare_parameters(context, raw, kernel)?;
     allow_shared_memory(context, raw, kernel)?;
     Ok(Function { raw, parameter_bytes: parameter_bytes(kernel.parameters()) })
@@ -179,7 +186,11 @@ fn compare_parameters(context: &Context, function: CUfunction, kernel: Kernel) -
         let told = unsafe { context.functions().function_parameter(function, index, &raw mut offset, &raw mut bytes) };
         let problem = match told {
             None => return Ok(()),
-            Some(Err(_)) => format!("({}) is missing in the module", parameter.name),
+            // How the driver says that there is no such parameter (CUDA driver API documentation, `cuFuncGetParamInfo`).
+            Some(Err(Status { code: code::INVALID_VALUE, .. })) => {
+                format!("({}) is missing in the module", parameter.name)
+            }
+            Some(Err(status)) => return Err(status.into()),
             Some(Ok(())) if (offset, bytes) != (expected_offset, expected_bytes) => format!(
                 "({}) has {bytes} bytes at {offset} in the module: expected {expected_bytes} at {expected_offset}",
                 parameter.name
