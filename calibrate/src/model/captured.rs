@@ -7,7 +7,7 @@ use kernels::step::{Place, StepOutputs};
 
 use super::StepError;
 use super::products::Products;
-use crate::device::{Executable, Session};
+use crate::device::{Arena, Executable, Session};
 
 /// What of a step is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub enum Call {
     Product(Product),
 }
 
-/// A captured step. It holds the memory that its graphs use.
+/// A captured step. It holds the memory that it runs on.
 #[derive(Debug)]
 pub struct Captured {
     /// What of it is captured.
@@ -55,6 +55,9 @@ pub struct Captured {
     /// In the order of execution.
     pub parts: Vec<Part>,
     pub(super) products: Rc<Products>,
+    /// What eager parts read and write; graphs hold theirs themselves.
+    #[expect(dead_code, reason = "held, so that it lives; nobody looks at it")]
+    pub(super) memory: [Rc<Arena>; 3],
     /// Where its outputs lie, until something else of the pools is run.
     pub outputs: StepOutputs,
 }

@@ -194,7 +194,9 @@ impl Model {
         let outputs = step.run(&mut recorder, Output::HeldWeakly)?;
         let (session, parts) = recorder.finish()?;
         session.synchronize()?;
-        Ok(Captured { mode, parts, products: Rc::clone(&self.products), outputs })
+        let Pools { graphs, eager } = &self.pools;
+        let memory = [&self.memory, graphs.source(), eager.source()].map(Rc::clone);
+        Ok(Captured { mode, parts, products: Rc::clone(&self.products), memory, outputs })
     }
 
     /// Bytes that the graphs' private pool has taken.
