@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::status::{Answer, Status};
 use crate::thread;
 use crate::time::argument;
-use crate::timeline::{Due, MarkId, Timeline, Work};
+use crate::timeline::{Due, MarkId, ReadFlag, Timeline, Work};
 use crate::wild_access;
 
 /// `CU_STREAM_LEGACY`; a null stream means the same.
@@ -154,9 +154,14 @@ impl Driver {
         self.timeline.host_ns += ns;
     }
 
-    pub(crate) fn settle(&mut self) {
+    /// Lets time pass: gates look at their flags in memory.
+    pub(crate) fn on_timeline<T>(&mut self, act: impl FnOnce(&mut Timeline, ReadFlag<'_>) -> T) -> T {
         let memory = &self.memory;
-        self.timeline.settle(&|address| memory.flag(address));
+        act(&mut self.timeline, &|address| memory.flag(address))
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.on_timeline(Timeline::settle);
     }
 
     /// A breach that no rule of the table names: recorded, and answered with `status`.
@@ -189,6 +194,14 @@ impl Driver {
         self.report.close(self.timeline.host_ns);
         eprintln!("driver double: {line}");
         std::process::abort();
+    }
+
+    /// A real driver follows whatever handle it is given: the process ends with one that was never given out, or whose
+    /// object is gone.
+    pub(crate) fn must_know(&mut self, is_known: bool, misuse: Misuse, kind: &str, handle: u64) {
+        if !is_known {
+            self.crash(misuse, &format!("no {kind} has the handle {handle:#x}"));
+        }
     }
 
     /// What nearly every call needs: `cuInit`, no fault before, and a context that is current on this thread.
@@ -234,9 +247,7 @@ impl Driver {
     /// The stream that a handle names.
     pub(crate) fn stream(&mut self, handle: u64) -> u64 {
         let stream = if handle == 0 { LEGACY } else { handle };
-        if !self.timeline.has(stream) {
-            self.crash(Misuse::UnknownStream, &format!("no stream has the handle {handle:#x}"));
-        }
+        self.must_know(self.timeline.has(stream), Misuse::UnknownStream, "stream", handle);
         stream
     }
 
@@ -285,8 +296,7 @@ impl Driver {
     pub(crate) fn enqueue(&mut self, stream: u64, work: Work) -> Answer {
         self.check_legacy(stream)?;
         self.order_with_legacy(stream);
-        let memory = &self.memory;
-        self.timeline.enqueue(stream, work, &|address| memory.flag(address));
+        self.on_timeline(|timeline, flags| timeline.enqueue(stream, work, flags));
         self.perform();
         Ok(())
     }
@@ -295,8 +305,7 @@ impl Driver {
     pub(crate) fn record(&mut self, stream: u64) -> Answer<MarkId> {
         self.check_legacy(stream)?;
         self.order_with_legacy(stream);
-        let memory = &self.memory;
-        let mark = self.timeline.record(stream, &|address| memory.flag(address));
+        let mark = self.on_timeline(|timeline, flags| timeline.record(stream, flags));
         self.perform();
         Ok(mark)
     }
@@ -316,37 +325,44 @@ impl Driver {
     /// Whatever is put into `stream` from now on waits for what `other` holds now.
     pub(crate) fn order_after(&mut self, stream: u64, other: u64) {
         if self.timeline.busy().contains(&other) {
-            let memory = &self.memory;
-            let mark = self.timeline.record(other, &|address| memory.flag(address));
-            self.timeline.enqueue(stream, Work::Wait(mark), &|address| memory.flag(address));
+            self.on_timeline(|timeline, flags| {
+                let mark = timeline.record(other, flags);
+                timeline.enqueue(stream, Work::Wait(mark), flags);
+            });
         }
     }
 
     /// The host waits for a stream.
     pub(crate) fn wait_stream(&mut self, stream: u64) -> Answer {
-        let memory = &self.memory;
-        self.timeline.wait_stream(stream, &|address| memory.flag(address));
-        self.spend(self.configuration.costs.synchronize_ns);
-        self.perform();
-        self.sticky.map_or(Ok(()), Err)
+        self.wait(|timeline, flags| timeline.wait_stream(stream, flags))
     }
 
     /// The host waits for everything.
     pub(crate) fn wait_all(&mut self) -> Answer {
-        let memory = &self.memory;
-        self.timeline.wait_all(&|address| memory.flag(address));
+        self.wait(Timeline::wait_all)
+    }
+
+    /// The host waits for a mark.
+    pub(crate) fn wait_mark(&mut self, mark: MarkId) -> Answer {
+        self.wait(|timeline, flags| timeline.wait(mark, flags))
+    }
+
+    fn wait(&mut self, act: impl FnOnce(&mut Timeline, ReadFlag<'_>)) -> Answer {
+        self.on_timeline(act);
         self.spend(self.configuration.costs.synchronize_ns);
         self.perform();
         self.sticky.map_or(Ok(()), Err)
     }
 
-    /// The host waits for a mark.
-    pub(crate) fn wait_mark(&mut self, mark: MarkId) -> Answer {
-        let memory = &self.memory;
-        self.timeline.wait(mark, &|address| memory.flag(address));
-        self.spend(self.configuration.costs.synchronize_ns);
+    /// Asks whether something has passed, without waiting.
+    pub(crate) fn query(&mut self, act: impl FnOnce(&mut Timeline, ReadFlag<'_>) -> bool) -> Answer {
+        let is_passed = self.on_timeline(act);
         self.perform();
-        self.sticky.map_or(Ok(()), Err)
+        match self.sticky {
+            Some(status) => Err(status),
+            None if is_passed => Ok(()),
+            None => Err(Status::NOT_READY),
+        }
     }
 
     /// Does what became due.

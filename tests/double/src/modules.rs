@@ -53,18 +53,18 @@ impl Modules {
         module
     }
 
-    /// Whether there was such a module.
-    pub(crate) fn unload(&mut self, module: u64) -> bool {
+    pub(crate) fn unload(&mut self, module: u64) {
         self.functions.retain(|_, loaded| loaded.function.module != module);
-        self.modules.remove(&module).is_some()
+        self.modules.remove(&module);
     }
 
     pub(crate) fn is_loaded(&self, module: u64) -> bool {
         self.modules.contains_key(&module)
     }
 
-    pub(crate) fn symbols(&self, module: u64) -> Option<&HashMap<String, u64>> {
-        self.modules.get(&module)
+    /// The function of a module that has this name.
+    pub(crate) fn symbol(&self, module: u64, name: &str) -> Option<u64> {
+        self.modules.get(&module)?.get(name).copied()
     }
 
     pub(crate) fn function(&mut self, handle: u64) -> Option<&mut Loaded> {

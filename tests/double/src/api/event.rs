@@ -15,10 +15,8 @@ const DISABLE_TIMING: u32 = 2;
 impl Driver {
     /// The event that a handle names.
     pub(crate) fn event(&mut self, handle: u64) -> &mut Event {
-        if !self.events.contains_key(&handle) {
-            self.crash(Misuse::UnknownEvent, &format!("no event has the handle {handle:#x}"));
-        }
-        self.events.entry(handle).or_insert(Event { has_timing: false, state: EventState::Never })
+        self.must_know(self.events.contains_key(&handle), Misuse::UnknownEvent, "event", handle);
+        self.events.get_mut(&handle).expect("it is known")
     }
 
     /// Where an event was recorded; an error if that is inside a capture.
@@ -83,11 +81,7 @@ pub(super) extern "C" fn cuEventQuery(event: u64) -> u32 {
         let mark = driver.recorded(event, Misuse::QueryEventInCapture)?;
         driver.unsafe_call(Misuse::QueryOldEventInCapture)?;
         let Some(mark) = mark else { return Ok(()) };
-        let memory = &driver.memory;
-        let is_passed = driver.timeline.query(mark, &|address| memory.flag(address));
-        driver.perform();
-        driver.sticky.map_or(Ok(()), Err)?;
-        if is_passed { Ok(()) } else { Err(Status::NOT_READY) }
+        driver.query(|timeline, flags| timeline.query(mark, flags))
     })
 }
 

@@ -5,7 +5,7 @@ use super::{put, put_if_asked};
 use crate::claim::Claim;
 use crate::driver::{CALL, Driver, OWN, enter};
 use crate::driver_rules::Misuse;
-use crate::graph::{AUTO_FREE_ON_LAUNCH, Exec, Graph};
+use crate::graph::{AUTO_FREE_ON_LAUNCH, Exec, Graph, Node};
 use crate::handles::Kind;
 use crate::memory::Owner;
 use crate::operation::Operation;
@@ -48,21 +48,19 @@ const UPLOAD: u64 = 2;
 
 impl Driver {
     fn graph(&mut self, handle: u64) -> &Graph {
-        if self.graphs.graph(handle).is_none() {
-            self.crash(Misuse::UnknownGraph, &format!("no graph has the handle {handle:#x}"));
-        }
-        match self.graphs.graph(handle) {
-            Some(graph) => graph,
-            None => unreachable!("it was there"),
-        }
+        self.must_know(self.graphs.graph(handle).is_some(), Misuse::UnknownGraph, "graph", handle);
+        self.graphs.graph(handle).expect("it is known")
+    }
+
+    fn node(&mut self, handle: u64) -> &Node {
+        self.must_know(self.graphs.node(handle).is_some(), Misuse::UnknownGraph, "node", handle);
+        self.graphs.node(handle).expect("it is known")
     }
 
     fn exec(&mut self, handle: u64) -> &mut Exec {
-        if !self.graphs.execs.contains_key(&handle) {
-            self.crash(Misuse::UnknownGraph, &format!("no executable graph has the handle {handle:#x}"));
-        }
-        let costs = &self.configuration.costs;
-        self.graphs.execs.entry(handle).or_insert_with(|| Exec::new(0, Graph::default(), 0, costs))
+        let is_known = self.graphs.execs.contains_key(&handle);
+        self.must_know(is_known, Misuse::UnknownGraph, "executable graph", handle);
+        self.graphs.execs.get_mut(&handle).expect("it is known")
     }
 }
 
@@ -130,9 +128,7 @@ fn edges(driver: &mut Driver, graph: u64, from: *mut u64, to: *mut u64, count: *
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u32 {
     enter("cuGraphNodeGetType", CALL, |driver| {
-        let Some(number) = driver.graphs.node(node).map(|node| node.operation.node_type()) else {
-            driver.crash(Misuse::UnknownGraph, &format!("no node has the handle {node:#x}"));
-        };
+        let number = driver.node(node).operation.node_type();
         put(driver, node_type, number)
     })
 }
@@ -141,16 +137,15 @@ pub(super) extern "C" fn cuGraphNodeGetType(node: u64, node_type: *mut u32) -> u
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn cuKernelGetFunction(_function: *mut u64, kernel: u64) -> u32 {
     enter("cuKernelGetFunction", CALL, |driver| {
-        driver.crash(Misuse::UnknownFunction, &format!("no kernel has the handle {kernel:#x}"))
+        driver.must_know(false, Misuse::UnknownFunction, "kernel", kernel);
+        Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn cuGraphKernelNodeGetParams_v2(node: u64, parameters: *mut KernelNodeParameters) -> u32 {
     enter("cuGraphKernelNodeGetParams_v2", CALL, |driver| {
-        let Some(found) = driver.graphs.node(node) else {
-            driver.crash(Misuse::UnknownGraph, &format!("no node has the handle {node:#x}"));
-        };
+        let found = driver.node(node);
         let Operation::Kernel(launch) = &found.operation else {
             return Err(driver.violation(Status::INVALID_VALUE, "the node is no kernel"));
         };

@@ -115,9 +115,8 @@ pub(super) extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
         }
         driver.check_legacy(stream)?;
         // In the stream's order: what it holds so far still sees the memory, work of other streams does not.
-        let memory = &driver.memory;
         let before_ns = driver.timeline.host_ns;
-        driver.timeline.wait_stream(stream, &|address| memory.flag(address));
+        driver.on_timeline(|timeline, flags| timeline.wait_stream(stream, flags));
         driver.timeline.host_ns = before_ns;
         driver.perform();
         release(driver, address, owner)

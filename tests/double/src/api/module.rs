@@ -18,14 +18,9 @@ const MAX_DYNAMIC_SHARED: u32 = 8;
 impl Driver {
     /// The function that a handle names.
     pub(crate) fn function(&mut self, handle: u64) -> &mut Loaded {
-        // Twice, since a borrow that is returned in one branch would last for the other too.
-        if self.modules.function(handle).is_none() {
-            self.crash(Misuse::UnknownFunction, &format!("no function has the handle {handle:#x}"));
-        }
-        match self.modules.function(handle) {
-            Some(loaded) => loaded,
-            None => unreachable!("it was there"),
-        }
+        let is_known = self.modules.function(handle).is_some();
+        self.must_know(is_known, Misuse::UnknownFunction, "function", handle);
+        self.modules.function(handle).expect("it is known")
     }
 }
 
@@ -83,13 +78,12 @@ pub(super) extern "C" fn cuModuleUnload(module: u64) -> u32 {
     enter("cuModuleUnload", CALL, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::LoadInCapture)?;
+        driver.must_know(driver.modules.is_loaded(module), Misuse::UnknownFunction, "module", module);
         // Work that still runs the module's code is waited for.
         driver.wait_all()?;
-        if driver.modules.unload(module) {
-            driver.memory.forget_checks();
-            return Ok(());
-        }
-        driver.crash(Misuse::UnknownFunction, &format!("no module has the handle {module:#x}"))
+        driver.modules.unload(module);
+        driver.memory.forget_checks();
+        Ok(())
     })
 }
 
@@ -102,10 +96,8 @@ pub(super) extern "C" fn cuModuleGetFunction(function: *mut u64, module: u64, sy
         }
         // SAFETY: the caller gives a text that ends with a null.
         let symbol = unsafe { CStr::from_ptr(symbol) }.to_string_lossy();
-        let Some(symbols) = driver.modules.symbols(module) else {
-            driver.crash(Misuse::UnknownFunction, &format!("no module has the handle {module:#x}"));
-        };
-        let Some(handle) = symbols.get(symbol.as_ref()).copied() else {
+        driver.must_know(driver.modules.is_loaded(module), Misuse::UnknownFunction, "module", module);
+        let Some(handle) = driver.modules.symbol(module, &symbol) else {
             return Err(driver.breach(Misuse::FunctionMissing, &format!("the module has no {symbol}")));
         };
         put(driver, function, handle)

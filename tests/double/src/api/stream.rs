@@ -76,11 +76,7 @@ pub(super) extern "C" fn cuStreamQuery(stream: u64) -> u32 {
         }
         driver.check_legacy(stream)?;
         driver.unsafe_call(Misuse::QueryStreamInCapture)?;
-        let memory = &driver.memory;
-        let is_idle = driver.timeline.query_stream(stream, &|address| memory.flag(address));
-        driver.perform();
-        driver.sticky.map_or(Ok(()), Err)?;
-        if is_idle { Ok(()) } else { Err(Status::NOT_READY) }
+        driver.query(|timeline, flags| timeline.query_stream(stream, flags))
     })
 }
 
