@@ -21,6 +21,7 @@ Examples:
   calibrate show a100-llama-3-8b
   calibrate show --toml a100-llama-3-8b > mine.toml     a start for your own
   calibrate check mine.toml
+  calibrate diff monday.toml tuesday.toml               what differs, and is it more than noise?
   calibrate --list                                      the GPUs of this machine
   calibrate --self-check --device 0                     does everything work there?
   calibrate --probe-rules --device 0                    does the driver keep its own rules?
@@ -114,6 +115,13 @@ pub(crate) enum ProfileAction {
     Check {
         /// The profile file.
         file: PathBuf,
+    },
+    /// Compare two profiles: what they are about, and every figure that differs, with whether its 95 % intervals overlap.
+    Diff {
+        /// A profile file, or the name of a built-in profile.
+        a: OsString,
+        /// The other one.
+        b: OsString,
     },
     /// List the built-in profiles.
     List,

@@ -8,14 +8,15 @@ mod commands;
 #[cfg(feature = "gpu")]
 pub mod device;
 pub mod device_name;
+mod diff;
 pub mod driver_rules;
 pub mod exit;
 pub mod gemm_backend;
 pub mod host;
 pub mod list;
-pub mod measure;
 #[cfg(feature = "gpu")]
 pub mod model;
+pub mod partial;
 pub mod pci;
 pub mod pool;
 pub mod profile;

@@ -1,5 +1,7 @@
 //! Profiles as text for people.
 
+mod measurement;
+
 use std::io::{self, Write};
 
 use crate::profile::{Attention, Curve, Kind, Overlap, PlanningRange, Profile, Provenance, Surface};
@@ -19,12 +21,13 @@ pub(crate) fn line(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
 /// Everything a reader needs to judge a profile: what it is about, then group by group the figures and their origin.
 pub(crate) fn profile(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     header(profile, out)?;
-    for (table, provenance) in profile.groups() {
-        writeln!(out, "\n{table}: {}", provenance.kind)?;
-        for figure in figures(profile, table) {
+    for group in profile.each_group() {
+        writeln!(out, "\n{}: {}", group.name, group.provenance.kind)?;
+        for figure in figures(profile, group.name) {
             writeln!(out, "  {figure}")?;
         }
-        origin(provenance, out)?;
+        measurement::group(&group, out)?;
+        origin(group.provenance, out)?;
     }
     Ok(())
 }
@@ -52,7 +55,8 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         Overlap::Pipelined => "pipelined: a step takes about the longer of host and device time",
         Overlap::Additive => "additive: a step takes host plus device time",
     };
-    writeln!(out, "overlap  {overlap}")
+    writeln!(out, "overlap  {overlap}")?;
+    profile.measurement.as_ref().map_or(Ok(()), |measurement| measurement::run(measurement, out))
 }
 
 fn origin(provenance: &Provenance, out: &mut impl Write) -> io::Result<()> {

@@ -1,9 +1,10 @@
-//! `calibrate show`, `check` and `list`: profiles of files and built-in ones.
+//! `calibrate show`, `check`, `diff` and `list`: profiles of files and built-in ones.
 
 use std::io::Write;
 
 use super::Failure;
 use crate::command_line::ProfileAction;
+use crate::diff;
 use crate::exit::Exit;
 use crate::profile::{BUILTIN, Profile};
 use crate::show;
@@ -15,6 +16,10 @@ pub(super) fn run(action: ProfileAction, out: &mut impl Write) -> Result<Exit, F
         ProfileAction::Check { file } => {
             let profile = Profile::load(&file)?;
             writeln!(out, "{}: ok: profile {}, {} groups", file.display(), profile.name, profile.groups().len())?;
+        }
+        ProfileAction::Diff { a, b } => {
+            let difference = diff::of(&Profile::open(&a)?, &Profile::open(&b)?);
+            diff::write(&difference, [&a.to_string_lossy(), &b.to_string_lossy()], out)?;
         }
         ProfileAction::List => {
             for name in BUILTIN {

@@ -2,6 +2,8 @@
 //!
 //! Every number keeps its place in the text, so that a check can point at it; every key says its unit.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -12,6 +14,8 @@ pub(super) type Count = Spanned<i64>;
 pub(super) type Text = Spanned<String>;
 /// The low and the high end of a range.
 pub(super) type Ends = Spanned<Vec<Number>>;
+/// One quantity of every rung.
+pub(super) type Column = Spanned<Vec<Number>>;
 
 /// The version key alone, read before everything else.
 #[derive(Deserialize)]
@@ -27,6 +31,7 @@ pub(super) struct ProfileFile {
     pub(super) name: Text,
     pub(super) overlap: Overlap,
     pub(super) identity: IdentityFile,
+    pub(super) measurement: Option<MeasurementFile>,
     pub(super) machine: MachineFile,
     pub(super) engine: EngineFile,
 }
@@ -71,6 +76,111 @@ pub(super) struct ProvenanceFile {
     pub(super) range: Option<Text>,
 }
 
+/// What a group says about its figures.
+#[derive(Clone, Copy)]
+pub(super) struct Stated<'a> {
+    pub(super) provenance: Option<&'a ProvenanceFile>,
+    pub(super) measured: Option<&'a MeasuredFile>,
+}
+
+/// `intervals` are those of single figures, `knots` those of tables.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasuredFile {
+    pub(super) protocol: Option<ProtocolFile>,
+    pub(super) held_out: Option<HeldOutFile>,
+    #[serde(default)]
+    pub(super) intervals: BTreeMap<String, Spanned<IntervalFile>>,
+    #[serde(default)]
+    pub(super) knots: BTreeMap<String, Spanned<KnotIntervalsFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProtocolFile {
+    pub(super) rounds: Count,
+    pub(super) warm_up_visits: Count,
+    pub(super) outliers: Count,
+    pub(super) drift_ratio: Number,
+    pub(super) stopped_by: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeldOutFile {
+    pub(super) sizes: Count,
+    pub(super) mean_percent: Number,
+    pub(super) worst_percent: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IntervalFile {
+    pub(super) low: Number,
+    pub(super) high: Number,
+    pub(super) samples: Count,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KnotIntervalsFile {
+    pub(super) low: Spanned<Vec<Number>>,
+    pub(super) high: Spanned<Vec<Number>>,
+    pub(super) samples: Spanned<Vec<Count>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasurementFile {
+    pub(super) date: Text,
+    pub(super) calibrate_version: Text,
+    pub(super) options: Text,
+    pub(super) took_s: Number,
+    pub(super) cuda_version: Option<Text>,
+    pub(super) compute_capability: Option<Text>,
+    pub(super) gemm_backend: Text,
+    pub(super) tensor_parallel: Option<Count>,
+    pub(super) weight_layers: Option<Count>,
+    pub(super) sm_clock_mhz: Option<Ends>,
+    #[serde(default)]
+    pub(super) warning: Vec<KeptWarningFile>,
+    #[serde(default)]
+    pub(super) not_measured: Vec<NotMeasuredFile>,
+    pub(super) full: Option<RungsFile>,
+    pub(super) piecewise: Option<RungsFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeptWarningFile {
+    pub(super) code: Text,
+    pub(super) what: Text,
+    pub(super) advice: Option<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NotMeasuredFile {
+    pub(super) what: Text,
+    pub(super) why: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RungsFile {
+    pub(super) rows: Column,
+    pub(super) nodes: Column,
+    pub(super) capture_ms: Column,
+    pub(super) instantiate_ms: Column,
+    pub(super) upload_ms: Column,
+    pub(super) pool_growth_bytes: Column,
+    pub(super) first_replay_us: Column,
+    pub(super) replay_host_us: Column,
+    pub(super) replay_device_us: Column,
+    pub(super) eager_host_us: Column,
+    pub(super) eager_device_us: Column,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MachineFile {
@@ -103,7 +213,14 @@ macro_rules! group_file {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             $(pub(super) $field: $type,)*
-            pub(super) provenance: Option<ProvenanceFile>,
+            provenance: Option<ProvenanceFile>,
+            measured: Option<MeasuredFile>,
+        }
+
+        impl $name {
+            pub(super) fn stated(&self) -> Stated<'_> {
+                Stated { provenance: self.provenance.as_ref(), measured: self.measured.as_ref() }
+            }
         }
     };
 }

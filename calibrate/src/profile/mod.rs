@@ -22,6 +22,8 @@ mod error;
 mod file;
 mod identity;
 mod machine;
+mod measured;
+mod measurement;
 mod parse;
 mod provenance;
 mod store;
@@ -33,7 +35,9 @@ pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Sta
 pub use error::{Fault, ProfileError};
 pub use identity::{Expected, Identity};
 pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};
-pub use provenance::{Group, Kind, Provenance};
+pub use measured::{Figure, Figures, HeldOut, Interval, Measured, Protocol};
+pub use measurement::{KeptWarning, Measurement, NotMeasured, Rungs};
+pub use provenance::{AnyGroup, Group, Kind, Provenance};
 pub use store::BUILTIN;
 
 /// The version of the file format that this build reads and writes.
@@ -56,6 +60,8 @@ pub struct Profile {
     pub name: String,
     /// What the figures are about: device, engine, model.
     pub identity: Identity,
+    /// How the machine half was measured; none where it was not measured by `calibrate`.
+    pub measurement: Option<Measurement>,
     /// How host and device time combine.
     pub overlap: Overlap,
     /// The machine half.
@@ -72,26 +78,31 @@ impl Profile {
 
     /// Every group that the profile holds with its provenance, in file order; names are the file's table names.
     pub fn groups(&self) -> Vec<(&'static str, &Provenance)> {
+        self.each_group().into_iter().map(|group| (group.name, group.provenance)).collect()
+    }
+
+    /// Every group that the profile holds, in file order.
+    pub fn each_group(&self) -> Vec<AnyGroup<'_>> {
         let (machine, engine) = (&self.machine, &self.engine);
         let mut groups = vec![
-            ("machine.memory", &machine.memory.provenance),
-            ("machine.dense", &machine.dense.provenance),
-            ("machine.head", &machine.head.provenance),
-            ("machine.launch", &machine.launch.provenance),
-            ("machine.replay", &machine.replay.provenance),
-            ("machine.update", &machine.update.provenance),
-            ("machine.pool", &machine.pool.provenance),
-            ("machine.capture", &machine.capture.provenance),
+            machine.memory.named("machine.memory"),
+            machine.dense.named("machine.dense"),
+            machine.head.named("machine.head"),
+            machine.launch.named("machine.launch"),
+            machine.replay.named("machine.replay"),
+            machine.update.named("machine.update"),
+            machine.pool.named("machine.pool"),
+            machine.capture.named("machine.capture"),
         ];
-        groups.extend(machine.bandwidth.as_ref().map(|group| ("machine.bandwidth", &group.provenance)));
-        groups.extend(machine.attention.as_ref().map(|group| ("machine.attention", &group.provenance)));
-        groups.extend(engine.attention.as_ref().map(|group| ("engine.attention", &group.provenance)));
+        groups.extend(machine.bandwidth.as_ref().map(|group| group.named("machine.bandwidth")));
+        groups.extend(machine.attention.as_ref().map(|group| group.named("machine.attention")));
+        groups.extend(engine.attention.as_ref().map(|group| group.named("engine.attention")));
         groups.extend([
-            ("engine.ops", &engine.ops.provenance),
-            ("engine.dispatch", &engine.dispatch.provenance),
-            ("engine.host", &engine.host.provenance),
-            ("engine.activation", &engine.activation.provenance),
-            ("engine.startup", &engine.startup.provenance),
+            engine.ops.named("engine.ops"),
+            engine.dispatch.named("engine.dispatch"),
+            engine.host.named("engine.host"),
+            engine.activation.named("engine.activation"),
+            engine.startup.named("engine.startup"),
         ]);
         groups
     }

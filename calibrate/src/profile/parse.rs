@@ -1,5 +1,7 @@
 //! From the file form to a [`Profile`] in which no invalid value exists.
 
+mod measured;
+
 use kernels::geometry::{ModelGeometry, ModelShape};
 use kernels::units::Bytes;
 use toml::Spanned;
@@ -8,12 +10,12 @@ use super::curve::{Axis, Curve, Line, Table};
 use super::error::Origin;
 use super::file::{
     AttentionFile, ConstantFile, Count, DenseFile, DispatchFile, Ends, EngineFile, HeadFile, IdentityFile, LineFile,
-    MachineFile, MixedFile, ModelFile, Number, ProfileFile, ProvenanceFile, SchemaFile, Text,
+    MachineFile, MixedFile, ModelFile, Number, ProfileFile, ProvenanceFile, SchemaFile, Stated, Text,
 };
 use super::{
-    Activation, Attention, Bandwidth, Capture, DispatchCost, Engine, Grid, Group, Host, Identity, Kind, Launch,
-    Machine, Memory, Mixed, Ops, PlanningRange, Pool, Profile, ProfileError, Provenance, Replay, SCHEMA, Startup,
-    Surface, Update,
+    Activation, Attention, Bandwidth, Capture, DispatchCost, Engine, Figures, Grid, Group, Host, Identity, Kind,
+    Launch, Machine, Memory, Mixed, Ops, PlanningRange, Pool, Profile, ProfileError, Provenance, Replay, SCHEMA,
+    Startup, Surface, Update,
 };
 
 type Parsed<T> = Result<T, ProfileError>;
@@ -67,6 +69,7 @@ impl Profile {
         Ok(Self {
             name: origin.words("name", &file.name)?,
             identity: origin.identity(&file.identity)?,
+            measurement: file.measurement.as_ref().map(|file| origin.measurement(file)).transpose()?,
             overlap: file.overlap,
             machine: origin.machine(&file.machine)?,
             engine: origin.engine(&file.engine)?,
@@ -135,12 +138,14 @@ impl Origin<'_> {
 
 /// Provenance.
 impl Origin<'_> {
-    fn group<T>(self, table: &str, figures: T, file: Option<&ProvenanceFile>) -> Parsed<Group<T>> {
-        let Some(file) = file else {
+    fn group<T: Figures>(self, table: &str, figures: T, stated: Stated<'_>) -> Parsed<Group<T>> {
+        let Some(file) = stated.provenance else {
             let help = format!("add [{table}.provenance] with kind and source");
             return Err(self.missing(table, "no provenance: every group says where its figures come from", &help));
         };
-        Ok(Group { figures, provenance: self.provenance(&format!("{table}.provenance"), file)? })
+        let provenance = self.provenance(&format!("{table}.provenance"), file)?;
+        let measured = stated.measured.map(|file| self.measured(table, &figures, provenance.kind, file)).transpose()?;
+        Ok(Group { figures, provenance, measured })
     }
 
     fn provenance(self, table: &str, file: &ProvenanceFile) -> Parsed<Provenance> {
@@ -358,7 +363,7 @@ impl Origin<'_> {
             separate_kernels: file.separate_kernels,
             padded_request_us: self.number(&padded, &file.padded_request_us, MICROSECONDS.or_zero())?,
         };
-        self.group(table, figures, file.provenance.as_ref()).map(Some)
+        self.group(table, figures, file.stated()).map(Some)
     }
 }
 
@@ -430,18 +435,18 @@ impl Origin<'_> {
             None => None,
             Some(file) => {
                 let read_gb_per_s = us("bandwidth.read_gb_per_s", &file.read_gb_per_s, GB_PER_S)?;
-                Some(self.group("machine.bandwidth", Bandwidth { read_gb_per_s }, file.provenance.as_ref())?)
+                Some(self.group("machine.bandwidth", Bandwidth { read_gb_per_s }, file.stated())?)
             }
         };
         Ok(Machine {
-            memory: self.group("machine.memory", memory, file.memory.provenance.as_ref())?,
-            dense: self.group("machine.dense", dense, file.dense.provenance.as_ref())?,
-            head: self.group("machine.head", head, file.head.provenance.as_ref())?,
-            launch: self.group("machine.launch", launch, file.launch.provenance.as_ref())?,
-            replay: self.group("machine.replay", replay, file.replay.provenance.as_ref())?,
-            update: self.group("machine.update", update, file.update.provenance.as_ref())?,
-            pool: self.group("machine.pool", pool, file.pool.provenance.as_ref())?,
-            capture: self.group("machine.capture", capture, file.capture.provenance.as_ref())?,
+            memory: self.group("machine.memory", memory, file.memory.stated())?,
+            dense: self.group("machine.dense", dense, file.dense.stated())?,
+            head: self.group("machine.head", head, file.head.stated())?,
+            launch: self.group("machine.launch", launch, file.launch.stated())?,
+            replay: self.group("machine.replay", replay, file.replay.stated())?,
+            update: self.group("machine.update", update, file.update.stated())?,
+            pool: self.group("machine.pool", pool, file.pool.stated())?,
+            capture: self.group("machine.capture", capture, file.capture.stated())?,
             bandwidth,
             attention: self.attention("machine.attention", file.attention.as_ref())?,
         })
@@ -449,7 +454,7 @@ impl Origin<'_> {
 
     fn dispatch(self, file: &DispatchFile) -> Parsed<Group<DispatchCost>> {
         const TABLE: &str = "engine.dispatch";
-        let provenance = file.provenance.as_ref();
+        let Stated { provenance, .. } = file.stated();
         let eager_us = self.number(&format!("{TABLE}.eager_us"), &file.eager_us, MICROSECONDS.or_zero())?;
         let compiled_us = self.number(&format!("{TABLE}.compiled_us"), &file.compiled_us, MICROSECONDS.or_zero())?;
         let range = |name: &str, ends: Option<&Ends>, figure_us| {
@@ -461,7 +466,7 @@ impl Origin<'_> {
             compiled_us,
             compiled_us_range: range("compiled_us", file.compiled_us_range.as_ref(), compiled_us)?,
         };
-        self.group(TABLE, figures, provenance)
+        self.group(TABLE, figures, file.stated())
     }
 
     fn engine(self, file: &EngineFile) -> Parsed<Engine> {
@@ -503,11 +508,11 @@ impl Origin<'_> {
         };
         Ok(Engine {
             attention: self.attention("engine.attention", file.attention.as_ref())?,
-            ops: self.group("engine.ops", ops, file.ops.provenance.as_ref())?,
+            ops: self.group("engine.ops", ops, file.ops.stated())?,
             dispatch: self.dispatch(&file.dispatch)?,
-            host: self.group("engine.host", host, file.host.provenance.as_ref())?,
-            activation: self.group("engine.activation", activation, file.activation.provenance.as_ref())?,
-            startup: self.group("engine.startup", startup, file.startup.provenance.as_ref())?,
+            host: self.group("engine.host", host, file.host.stated())?,
+            activation: self.group("engine.activation", activation, file.activation.stated())?,
+            startup: self.group("engine.startup", startup, file.startup.stated())?,
         })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{Figures, Measured};
+
 /// Figures together with where they come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group<T> {
@@ -9,6 +11,28 @@ pub struct Group<T> {
     pub figures: T,
     /// Where they come from.
     pub provenance: Provenance,
+    /// What their measurement states; of measured figures (and the double's) only.
+    pub measured: Option<Measured>,
+}
+
+impl<T: Figures> Group<T> {
+    /// The group under the name of its table, whatever its figures.
+    pub fn named(&self, name: &'static str) -> AnyGroup<'_> {
+        AnyGroup { name, figures: &self.figures, provenance: &self.provenance, measured: self.measured.as_ref() }
+    }
+}
+
+/// A group of any figures.
+#[derive(Clone, Copy)]
+pub struct AnyGroup<'a> {
+    /// The name of its table in the file: `machine.dense`.
+    pub name: &'static str,
+    /// The figures, as plain numbers.
+    pub figures: &'a dyn Figures,
+    /// Where they come from.
+    pub provenance: &'a Provenance,
+    /// What their measurement states.
+    pub measured: Option<&'a Measured>,
 }
 
 /// Who says so: the origin of one group of figures.

@@ -1,11 +1,13 @@
 //! The text of a profile: one fixed order, so that the same profile always has the same bytes.
 
+mod measured;
+
 use std::fmt::{Display, Write};
 
 use super::curve::{Curve, Line, Table};
 use super::{
-    Attention, Engine, Grid, Group, Identity, Machine, Mixed, Overlap, PlanningRange, Profile, Provenance, SCHEMA,
-    Surface,
+    Attention, Engine, Figures, Grid, Group, Identity, Machine, Mixed, Overlap, PlanningRange, Profile, Provenance,
+    SCHEMA, Surface,
 };
 
 /// Values on one line of a long array.
@@ -25,6 +27,7 @@ impl Profile {
             },
         );
         text.identity(&self.identity);
+        text.measurement(self.measurement.as_ref());
         text.machine(&self.machine);
         text.engine(&self.engine);
         text.0
@@ -82,10 +85,10 @@ impl Text {
         self.optional("range", provenance.range.as_ref());
     }
 
-    fn group<T>(&mut self, table: &str, group: &Group<T>, figures: impl FnOnce(&mut Self, &T)) {
+    fn group<T: Figures>(&mut self, table: &str, group: &Group<T>, figures: impl FnOnce(&mut Self, &T)) {
         self.table(table);
         figures(self, &group.figures);
-        self.provenance(table, &group.provenance);
+        self.stated(table, group);
     }
 
     fn curve(&mut self, table: &str, quantity: &str, group: &Group<Curve>) {
@@ -107,7 +110,7 @@ impl Text {
             }
             Curve::Constant(value) => self.constant(table, *value),
         }
-        self.provenance(table, &group.provenance);
+        self.stated(table, group);
     }
 
     fn constant(&mut self, table: &str, us: f64) {
@@ -142,7 +145,7 @@ impl Text {
         self.table(table);
         self.value("separate_kernels", figures.separate_kernels);
         self.value("padded_request_us", figures.padded_request_us);
-        self.provenance(table, &group.provenance);
+        self.stated(table, group);
         self.surface(&format!("{table}.decode"), "requests", "context_tokens", &figures.decode);
         self.surface(&format!("{table}.prefill"), "chunk_tokens", "context_tokens", &figures.prefill);
         if let Some(mixed) = &figures.mixed {
@@ -267,6 +270,14 @@ mod tests {
             prop_assert_eq!(&back, &profile);
             prop_assert_eq!(back.to_toml(), text);
         }
+    }
+
+    #[test]
+    fn a_measured_profile_reads_back_byte_for_byte() {
+        let text = include_str!("../../../tests/calibrate/double.toml");
+        let profile = Profile::from_toml(text, "double.toml").unwrap();
+        assert_eq!(profile.to_toml(), text);
+        assert!(text.lines().all(|line| line.len() < 500), "no line that nobody can read");
     }
 
     #[test]

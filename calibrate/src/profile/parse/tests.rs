@@ -31,7 +31,8 @@ fn toml_faults_keep_their_place_and_key() {
     let (problem, help) = refused(GOOD, "launch_us = 1100", "launch_us = 1100\nlaunch_ms = 1.1");
     assert_eq!(
         problem,
-        "mine.toml:55:1: machine.launch.launch_ms: unknown field `launch_ms`, expected `launch_us` or `provenance`"
+        "mine.toml:55:1: machine.launch.launch_ms: unknown field `launch_ms`, expected one of `launch_us`, \
+         `provenance`, `measured`"
     );
     assert_eq!(help, "remove the key or correct its spelling");
     let (problem, help) = refused(GOOD, "node_us = 0\n", "");
@@ -236,4 +237,72 @@ fn odd_texts_are_refused_without_panic() {
             assert!(error.to_string().starts_with("cut:"), "{error}");
         }
     }
+}
+
+const MEASURED: &str = include_str!("../../../../tests/calibrate/double.toml");
+
+#[test]
+fn intervals_belong_to_figures_and_hold_them() {
+    let launch = "launch_us = { low = 2.2869, high = 2.3331, samples = 24 }";
+    let place = |columns: &str| {
+        let line = MEASURED.lines().position(|line| line == launch).unwrap() + 1;
+        format!("mine.toml:{line}:{columns}: machine.launch.measured.intervals.launch_us")
+    };
+    let (problem, help) = refused(MEASURED, launch, "launch_us = { low = 2.32, high = 2.4, samples = 24 }");
+    assert_eq!(problem, format!("{}: 2.32 to 2.4: expected an interval that holds the figure, 2.31", place("13")));
+    assert!(help.starts_with("correct the figure or its interval"), "{help}");
+    let problem = message(MEASURED, launch, "launch_us = { low = 2.4, high = 2.2, samples = 24 }");
+    assert!(problem.ends_with("2.4 to 2.2: expected an interval that holds the figure, 2.31"), "{problem}");
+    let problem = message(MEASURED, launch, "launch_us = { low = nan, high = 2.4, samples = 24 }");
+    assert!(problem.contains("intervals.launch_us.low: NaN: expected a number in the figure's unit"), "{problem}");
+    let problem = message(MEASURED, launch, "launch_us = { low = 2.2, high = 2.4, samples = 0 }");
+    assert!(problem.contains("samples: 0: expected a count, more than zero"), "{problem}");
+    let (problem, help) = refused(MEASURED, launch, "fixed_us = { low = 2.2, high = 2.4, samples = 24 }");
+    assert!(problem.ends_with("measured.intervals.fixed_us: not a figure of this group: expected one of launch_us"));
+    assert_eq!(help, "correct the name, or remove it");
+    let problem = message(MEASURED, launch, "launch_us = { low = 2.2, high = 2.4 }");
+    assert!(problem.contains("missing field `samples`"), "{problem}");
+}
+
+#[test]
+fn every_knot_has_its_interval() {
+    let knots = "[machine.head.measured.knots.us]\nlow = [";
+    let problem = message(MEASURED, knots, &format!("{knots}1, "));
+    assert!(problem.ends_with("machine.head.measured.knots.us.low: 5 values for 4 knots"), "{problem}");
+    let single = "[machine.head.measured.intervals]\nus = { low = 1, high = 2, samples = 3 }\n\n";
+    let problem =
+        message(MEASURED, "[machine.head.measured.knots.us]", &format!("{single}[machine.head.measured.knots.us]"));
+    assert!(problem.ends_with("machine.head.measured: both an interval and knots of us"), "{problem}");
+    let problem = message(MEASURED, knots, "[machine.head.measured.knots.rows]\nlow = [");
+    assert!(problem.contains("knots.rows: not a figure of this group"), "{problem}");
+}
+
+#[test]
+fn only_measured_figures_state_a_measurement() {
+    let double = "[machine.launch.provenance]\nkind = \"double\"";
+    let declared = "[machine.launch.provenance]\nrange = \"any\"\nkind = \"declared\"";
+    let (problem, help) = refused(MEASURED, double, declared);
+    assert!(
+        problem.ends_with("machine.launch.measured: a measurement of declared figures: only measured figures have one"),
+        "{problem}"
+    );
+    assert_eq!(help, "remove the table, or correct the kind");
+    Profile::from_toml(&MEASURED.replacen(double, &double.replace("double", "measured"), 1), "mine.toml").unwrap();
+}
+
+#[test]
+fn rungs_and_clocks_are_checked() {
+    assert!(
+        message(MEASURED, "sm_clock_mhz = [1755, 1980]", "sm_clock_mhz = [1980, 1755]").contains("below the lowest")
+    );
+    assert!(message(MEASURED, "sm_clock_mhz = [1755, 1980]", "sm_clock_mhz = [1980]").contains("1 values: expected"));
+    let rows = "[measurement.full]\nrows = [1, 2, 4,";
+    let problem = message(MEASURED, rows, "[measurement.full]\nrows = [1, 4, 4,");
+    assert!(problem.ends_with("measurement.full.rows[2]: 4 after 4: rungs must rise strictly"), "{problem}");
+    let problem = message(MEASURED, rows, "[measurement.full]\nrows = [2, 4,");
+    assert!(problem.ends_with("measurement.full.nodes: 9 values for 8 rungs"), "{problem}");
+    let problem = message(MEASURED, "code = \"power_limit\"", "code = \"\"");
+    assert!(problem.ends_with("measurement.warning[0].code: empty: expected some text"), "{problem}");
+    let problem = message(MEASURED, "drift_ratio = 1.004", "drift_ratio = 0");
+    assert!(problem.contains("drift_ratio: 0: expected a ratio, more than zero"), "{problem}");
 }

@@ -1,0 +1,188 @@
+//! What a measurement states about the figures of one group: how far they can be off, and how they were taken.
+
+use super::{
+    Activation, Attention, Axis, Bandwidth, Capture, Curve, DispatchCost, Host, Launch, Memory, Mixed, Ops, Pool,
+    Replay, Startup, Surface, Update,
+};
+
+/// How the figures of one group were measured (GPU specification section 4).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Rounds, warm-up, outliers, drift; none of what was measured once or counted.
+    pub protocol: Option<Protocol>,
+    /// The error on sizes that the fit has not seen, where some were kept from it.
+    pub held_out: Option<HeldOut>,
+    /// Intervals by the figure's key in the file, in the order of [`Figures::figures`]: one, or one a knot of the
+    /// figure's table. A figure without one was counted or read, not timed.
+    pub intervals: Vec<(&'static str, Vec<Interval>)>,
+}
+
+impl Measured {
+    /// The intervals of one figure; none if it has none.
+    pub fn of(&self, figure: &str) -> &[Interval] {
+        self.intervals.iter().find(|(name, _)| *name == figure).map_or(&[], |(_, intervals)| intervals)
+    }
+}
+
+/// A 95 % interval around a figure, in the figure's unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The low end, not above the figure.
+    pub low: f64,
+    /// The high end, not below the figure.
+    pub high: f64,
+    /// Measurements it rests on.
+    pub samples: u32,
+}
+
+impl Interval {
+    /// Whether both could hold the same value.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// How the measurements of a group went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Protocol {
+    /// Rounds, in each of which every size was visited once, in random order.
+    pub rounds: u32,
+    /// Visits while the machine warmed up, which do not count.
+    pub warm_up_visits: u32,
+    /// Visits more than five median deviations from their median: flagged, and kept.
+    pub outliers: u32,
+    /// How much slower the machine became: later over earlier times of the same work; 1 is steady.
+    pub drift_ratio: f64,
+    /// What ended it, in words.
+    pub stopped_by: String,
+}
+
+/// The error of a fit on sizes that were kept from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldOut {
+    /// How many sizes.
+    pub sizes: u32,
+    /// Mean of the absolute errors, percent of the measured value.
+    pub mean_percent: f64,
+    /// The largest of them.
+    pub worst_percent: f64,
+}
+
+/// One figure of a group as plain numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its key in the file; of attention the table's name with `_us` behind it.
+    pub name: &'static str,
+    /// Its value, or those of its table's knots.
+    pub values: Vec<f64>,
+    /// Where the knots are: one coordinate for each quantity of the table. Empty for a figure that is no table.
+    pub knots: Vec<Vec<f64>>,
+}
+
+impl Figure {
+    fn single(name: &'static str, value: f64) -> Self {
+        Self { name, values: vec![value], knots: Vec::new() }
+    }
+
+    fn of_grid(name: &'static str, axes: &[&Axis], values: &[f64]) -> Self {
+        let corner = vec![Vec::new()];
+        let extended = |points: Vec<Vec<f64>>, axis: &&Axis| {
+            let along = |point: Vec<f64>| axis.knots().iter().map(move |&knot| [&point[..], &[knot]].concat());
+            points.into_iter().flat_map(along).collect()
+        };
+        Self { name, values: values.to_vec(), knots: axes.iter().fold(corner, extended) }
+    }
+
+    fn of_surface(name: &'static str, surface: &Surface) -> Self {
+        match surface {
+            Surface::Constant(us) => Self::single(name, *us),
+            Surface::Grid(grid) => Self::of_grid(name, &grid.axes(), &grid.values),
+        }
+    }
+}
+
+/// A group's figures as plain numbers.
+pub trait Figures {
+    /// Every figure, in file order. What is no quantity (a range, a switch) is no figure.
+    fn figures(&self) -> Vec<Figure>;
+}
+
+impl Figures for Curve {
+    fn figures(&self) -> Vec<Figure> {
+        match self {
+            Self::Table(table) => vec![Figure::of_grid("us", &[&table.axis], table.y())],
+            Self::Line(line) => vec![Figure::single("us", line.y0), Figure::single("us_per_row", line.slope)],
+            Self::Constant(us) => vec![Figure::single("us", *us)],
+        }
+    }
+}
+
+impl Figures for Attention {
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = vec![
+            Figure::single("padded_request_us", self.padded_request_us),
+            Figure::of_surface("decode_us", &self.decode),
+            Figure::of_surface("prefill_us", &self.prefill),
+        ];
+        let grid = |mixed: &Mixed| Figure::of_grid("mixed_us", &mixed.axes.each_ref(), &mixed.values);
+        figures.extend(self.mixed.as_ref().map(grid));
+        figures
+    }
+}
+
+/// Groups of single figures: the key in the file, and the value as a number.
+macro_rules! single_figures {
+    ($($group:ty { $($key:ident: $value:expr),* $(,)? })*) => {
+        $(impl Figures for $group {
+            fn figures(&self) -> Vec<Figure> {
+                let value = |value: fn(&Self) -> f64| value(self);
+                vec![$(Figure::single(stringify!($key), value($value))),*]
+            }
+        })*
+    };
+}
+
+single_figures! {
+    Memory { total_bytes: |memory| memory.total.0 as f64 }
+    Launch { launch_us: |launch| launch.launch_us }
+    Replay { fixed_us: |replay| replay.fixed_us, node_us: |replay| replay.node_us }
+    Update { update_us: |update| update.update_us }
+    Pool {
+        base_bytes: |pool| pool.base.0 as f64,
+        bytes_per_row: |pool| pool.per_row.0 as f64,
+        full_executable_bytes: |pool| pool.full_executable.0 as f64,
+        piecewise_executable_bytes: |pool| pool.piecewise_executable.0 as f64,
+    }
+    Capture {
+        full_s: |capture| capture.full_s,
+        piecewise_s: |capture| capture.piecewise_s,
+        first_extra_s: |capture| capture.first_extra_s,
+    }
+    Bandwidth { read_gb_per_s: |bandwidth| bandwidth.read_gb_per_s }
+    Ops {
+        eager: |ops| ops.eager.into(),
+        compiled: |ops| ops.compiled.into(),
+        graph_nodes: |ops| ops.graph_nodes.into(),
+        attention_launches: |ops| ops.attention_launches.into(),
+    }
+    DispatchCost { eager_us: |dispatch| dispatch.eager_us, compiled_us: |dispatch| dispatch.compiled_us }
+    Host {
+        step_overhead_us: |host| host.step_overhead_us,
+        per_request_us: |host| host.per_request_us,
+        padding_bookkeeping_us: |host| host.padding_bookkeeping_us,
+    }
+    Activation {
+        base_bytes: |activation| activation.base.0 as f64,
+        bytes_per_row: |activation| activation.per_row.0 as f64,
+    }
+    Startup {
+        trace_s: |startup| startup.trace_s,
+        compile_cold_s: |startup| startup.compile_cold_s,
+        compile_warm_s: |startup| startup.compile_warm_s,
+        memory_profiling_s: |startup| startup.memory_profiling_s,
+        graph_sample_s: |startup| startup.graph_sample_s,
+        kernel_warm_up_s: |startup| startup.kernel_warm_up_s,
+        sampler_warm_up_s: |startup| startup.sampler_warm_up_s,
+        other_s: |startup| startup.other_s,
+    }
+}
