@@ -14,6 +14,7 @@ pub mod exit;
 pub mod gemm_backend;
 pub mod host;
 pub mod list;
+pub mod measure;
 #[cfg(feature = "gpu")]
 pub mod model;
 pub mod partial;

@@ -4,7 +4,7 @@
 use crate::bf16::Bf16;
 
 /// A stream of random numbers that its name and seed decide: SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable
-/// pseudorandom number generators"). Not for statistics: the simulator's traffic has its own.
+/// pseudorandom number generators"). The simulator's traffic has its own.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

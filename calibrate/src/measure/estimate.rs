@@ -1,0 +1,79 @@
+//! A figure with what is not known about it.
+
+use serde::{Deserialize, Serialize};
+
+use super::bootstrap::{self, Resamples};
+use super::order_statistics::median;
+use super::protocol::ROUNDS_LEAST;
+
+/// A measured figure and the interval that holds the true one in 95 of 100 campaigns. The unit is told by the field that
+/// holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// Low end of the interval.
+    pub low: f64,
+    /// High end of the interval.
+    pub high: f64,
+    /// Independent readings behind it: rounds of a campaign, each a mean over the repetitions of a visit. One reading alone
+    /// has no interval: both its ends are the figure.
+    pub samples: u32,
+}
+
+/// Student's t for 95 %, by degrees of freedom from 1: two to five samples.
+const STUDENT: [f64; 4] = [12.706, 4.303, 3.182, 2.776];
+
+impl Estimate {
+    /// A figure that is known without error, such as a count.
+    pub fn exact(value: f64) -> Self {
+        Self { value, low: value, high: value, samples: 1 }
+    }
+
+    /// The median of independent readings: its interval by resampling them, and from their standard deviation where they
+    /// are too few for that. `None` where there is no reading or one that is no number.
+    pub fn of(readings: &[f64], seed: u64) -> Option<Self> {
+        if readings.is_empty() || readings.iter().any(|reading| !reading.is_finite()) {
+            return None;
+        }
+        let samples = readings.len() as u32;
+        let value = median(readings);
+        if samples >= ROUNDS_LEAST {
+            let rows: Vec<[f64; 1]> = readings.iter().map(|&reading| [reading]).collect();
+            let medians = Resamples::new(samples, seed).medians(&rows);
+            let drawn = medians.iter().map(|medians| medians[0]).collect();
+            let [low, high] = bootstrap::interval(drawn, samples, value);
+            return Some(Self { value, low, high, samples });
+        }
+        let mean = readings.iter().sum::<f64>() / f64::from(samples);
+        let squares: f64 = readings.iter().map(|reading| (reading - mean).powi(2)).sum();
+        let half_width = match samples {
+            1 => 0.0,
+            _ => STUDENT[samples as usize - 2] * (squares / f64::from(samples * (samples - 1))).sqrt(),
+        };
+        Some(Self { value, low: value - half_width, high: value + half_width, samples })
+    }
+
+    /// The same in another unit: `factor` of it are one of this; or of one part of what it is for.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        let (low, high) = if factor < 0.0 { (self.high, self.low) } else { (self.low, self.high) };
+        Self { value: self.value * factor, low: low * factor, high: high * factor, samples: self.samples }
+    }
+
+    /// The wider side of the interval as a share of the figure; infinite where there is no interval to go by.
+    pub fn relative_half_width(&self) -> f64 {
+        let width = (self.high - self.value).max(self.value - self.low);
+        match self {
+            Self { samples: 0 | 1, .. } => f64::INFINITY,
+            _ if width == 0.0 => 0.0,
+            _ => width / self.value.abs(),
+        }
+    }
+
+    /// Whether the interval holds this value.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}

@@ -1,0 +1,61 @@
+//! Medians and their kin, which a few wild values do not move.
+
+/// What makes the median absolute deviation of a normal distribution its standard deviation.
+const NORMAL: f64 = 1.4826;
+
+/// The median; the mean of the middle two of an even count; NaN of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The value below which a share of the values lies, linear between neighbours as numpy does it; NaN of nothing.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted_quantile(&sorted, share)
+}
+
+/// [`quantile`] of values in rising order.
+pub(super) fn sorted_quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    let part = place - below as f64;
+    if part == 0.0 { sorted[below] } else { sorted[below] + (sorted[above] - sorted[below]) * part }
+}
+
+/// The median absolute deviation from the median, scaled to be the standard deviation of a normal distribution; NaN of
+/// nothing.
+pub fn mad(values: &[f64]) -> f64 {
+    let middle = median(values);
+    let deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    median(&deviations) * NORMAL
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "small numbers, computed exactly")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_quantiles_are_those_of_numpy() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.1), 1.4);
+        assert_eq!([0.0, 1.0].map(|share| quantile(&[7.0, 9.0, 8.0], share)), [7.0, 9.0]);
+    }
+
+    #[test]
+    fn nothing_has_no_median_and_one_value_is_its_own() {
+        assert!(median(&[]).is_nan() && mad(&[]).is_nan() && quantile(&[], 0.3).is_nan());
+        assert_eq!((median(&[5.0]), mad(&[5.0]), quantile(&[5.0], 0.9)), (5.0, 0.0, 5.0));
+    }
+
+    #[test]
+    fn one_wild_value_moves_neither_median_nor_deviation() {
+        let calm = [9.0, 10.0, 11.0, 10.0, 9.5, 10.5, 10.0];
+        let wild = [9.0, 10.0, 1e9, 10.0, 9.5, 10.5, 10.0];
+        assert_eq!((median(&calm), mad(&calm)), (median(&wild), mad(&wild)));
+    }
+}

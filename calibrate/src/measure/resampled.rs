@@ -1,0 +1,58 @@
+//! The medians of rounds, and how they would differ if the rounds were run again.
+
+use super::bootstrap::{self, Resamples};
+use super::estimate::Estimate;
+use super::order_statistics::median;
+use super::rounds::Rounds;
+
+/// Medians of the points, as measured and in every resample of the rounds.
+#[derive(Clone, Debug)]
+pub(super) struct Resampled {
+    rounds: u32,
+    medians_us: Vec<f64>,
+    /// By resample, then by point.
+    drawn_us: Vec<Vec<f64>>,
+}
+
+impl Resampled {
+    pub(super) fn of(rounds: &Rounds, seed: u64) -> Self {
+        let mut rows = rounds.steadied().0;
+        let levels = rounds.taken_out();
+        for (row, &level) in rows.iter_mut().zip(&levels) {
+            row.push(level);
+        }
+        // What rounds share was taken out of the readings; its median comes back as a factor, in each resample its own.
+        // Differences between points are rid of it, and the points' own intervals still know of it.
+        let leveled = |mut medians: Vec<f64>| {
+            let level = medians.pop().unwrap_or(1.0);
+            for median in &mut medians {
+                *median *= level;
+            }
+            medians
+        };
+        let rounds_count = rounds.count();
+        let columns = rows.first().map_or(0, Vec::len);
+        let medians =
+            (0..columns).map(|column| median(&rows.iter().map(|row| row[column]).collect::<Vec<_>>())).collect();
+        let drawn = if rows.is_empty() { Vec::new() } else { Resamples::new(rounds_count, seed).medians(&rows) };
+        Self { rounds: rounds_count, medians_us: leveled(medians), drawn_us: drawn.into_iter().map(leveled).collect() }
+    }
+
+    pub(super) fn medians_us(&self) -> &[f64] {
+        &self.medians_us
+    }
+
+    /// Whatever follows from the medians of the points, with its interval.
+    pub(super) fn estimate(&self, statistic: impl Fn(&[f64]) -> f64) -> Estimate {
+        let value = statistic(&self.medians_us);
+        let drawn = self.drawn_us.iter().map(|medians| statistic(medians)).collect();
+        let [low, high] = bootstrap::interval(drawn, self.rounds, value);
+        Estimate { value, low, high, samples: self.rounds }
+    }
+
+    /// The widest interval of any point, to one side, as a share of its value.
+    pub(super) fn widest_half_width(&self) -> f64 {
+        let width = |point| self.estimate(|medians| medians[point]).relative_half_width();
+        (0..self.medians_us.len()).map(width).fold(0.0, f64::max)
+    }
+}

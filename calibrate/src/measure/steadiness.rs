@@ -1,0 +1,235 @@
+//! Whether a campaign may be believed: what moved, by how much, and how much would have been tolerable.
+
+use std::fmt;
+
+use kernels::units::Bytes;
+use miette::Diagnostic;
+
+use super::measured::Measured;
+use super::order_statistics::{mad, median};
+
+/// How much of each disturbance is tolerable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Half of an interval, as a share of its value.
+    pub half_width: f64,
+    /// Change of the times from the beginning to the end, as a share.
+    pub drift: f64,
+    /// Fall of the clock below its median in a round that counts as dipped, as a share.
+    pub clock_dip: f64,
+    /// Share of the rounds that may be dipped or slowed: medians do not see so few.
+    pub rounds: f64,
+    /// Slowness of a round as a whole above the median that counts as slowed, as a share.
+    pub slowdown: f64,
+    /// Share of the readings that may stand apart.
+    pub outliers: f64,
+    /// Movement of free memory while nothing was allocated here.
+    pub memory: Bytes,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            half_width: 0.05,
+            drift: 0.03,
+            clock_dip: 0.05,
+            rounds: 0.1,
+            slowdown: 0.03,
+            outliers: 0.15,
+            memory: Bytes(32 << 20),
+        }
+    }
+}
+
+/// What disturbs measurements.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// The interval of this point stays wide.
+    NoiseFloor {
+        /// The point's name.
+        point: String,
+    },
+    /// Times changed from the beginning to the end.
+    Drift,
+    /// The clock fell in this many rounds.
+    ClockDip {
+        /// Rounds with a low clock.
+        rounds: u32,
+        /// The lowest clock.
+        lowest_mhz: f64,
+        /// The median clock.
+        usual_mhz: f64,
+    },
+    /// Everything was slower in this many rounds, and no clock tells why.
+    Slowdown {
+        /// Slow rounds.
+        rounds: u32,
+    },
+    /// Many readings stand apart from the others of their point.
+    Outliers,
+    /// Free memory moved.
+    MovedMemory,
+    /// Times were read that are none.
+    Unreadable,
+}
+
+/// A disturbance beyond its limit: what, by how much, and the limit. Shares, but for memory, which is in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TooNoisy {
+    /// What it is.
+    pub cause: Cause,
+    /// How much of it there is.
+    pub by: f64,
+    /// How much is tolerable.
+    pub limit: f64,
+}
+
+impl std::error::Error for TooNoisy {}
+
+impl fmt::Display for TooNoisy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (by, limit) = (self.by * 100.0, self.limit * 100.0);
+        match &self.cause {
+            Cause::NoiseFloor { point } => {
+                write!(f, "too noisy: the time of {point} is only known to ±{by:.1} %, the limit is ±{limit:.1} %")
+            }
+            Cause::Drift => {
+                write!(f, "drift: times changed by {by:+.1} % while they were measured, the limit is ±{limit:.1} %")
+            }
+            Cause::ClockDip { rounds, lowest_mhz, usual_mhz } => write!(
+                f,
+                "clock dip: the clock fell from {usual_mhz:.0} to {lowest_mhz:.0} MHz; {rounds} rounds ({by:.0} % of \
+                 them) ran with a low clock, the limit is {limit:.0} %"
+            ),
+            Cause::Slowdown { rounds } => write!(
+                f,
+                "slowed: everything took longer in {rounds} rounds ({by:.0} % of them), the limit is {limit:.0} %"
+            ),
+            Cause::Outliers => {
+                write!(f, "disturbed: {by:.0} % of the readings stand apart from their like, the limit is {limit:.0} %")
+            }
+            Cause::MovedMemory => write!(
+                f,
+                "moved memory: free device memory moved by {} while nothing was allocated here, the limit is {}",
+                Bytes(self.by as u64),
+                Bytes(self.limit as u64)
+            ),
+            Cause::Unreadable => write!(f, "no clock: {:.0} times that were read are negative or no number", self.by),
+        }
+    }
+}
+
+impl Diagnostic for TooNoisy {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(match &self.cause {
+            Cause::NoiseFloor { .. } => "give it more time (--time-limit), or stop what else runs on this machine",
+            Cause::Drift => "let the card reach its working temperature and measure again; look at its cooling",
+            Cause::ClockDip { .. } => {
+                "`nvidia-smi -q -d PERFORMANCE` says what holds clocks down: power, heat, or a setting"
+            }
+            Cause::Slowdown { .. } | Cause::Outliers => {
+                "stop what else uses the card or its processor: `nvidia-smi` and `top` show them"
+            }
+            Cause::MovedMemory => {
+                "another process uses the card: stop it (`nvidia-smi` lists them), or measure when it has ended"
+            }
+            Cause::Unreadable => {
+                "the driver does not time events as documented: please report this with `calibrate --list`"
+            }
+        }))
+    }
+}
+
+impl<P> Measured<P> {
+    /// Every disturbance beyond its limit, the worst to believe first; empty where the figures may be used. `name` names a
+    /// point.
+    pub fn disturbances(&self, limits: &Limits, name: impl Fn(&P) -> String) -> Vec<TooNoisy> {
+        [
+            self.unreadable(),
+            self.moved_memory(limits),
+            self.clock_dip(limits),
+            self.drift(limits),
+            self.slowdown(limits),
+            self.outliers(limits),
+            self.noise_floor(limits, name),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// That the figures may be used.
+    ///
+    /// # Errors
+    /// The first of [`disturbances`](Self::disturbances).
+    pub fn steady(&self, limits: &Limits, name: impl Fn(&P) -> String) -> Result<(), TooNoisy> {
+        self.disturbances(limits, name).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn unreadable(&self) -> Option<TooNoisy> {
+        beyond(Cause::Unreadable, f64::from(self.campaign.unreadable), 0.0)
+    }
+
+    fn moved_memory(&self, limits: &Limits) -> Option<TooNoisy> {
+        let free = self.campaign.free_bytes?;
+        beyond(Cause::MovedMemory, free.high - free.low, limits.memory.0 as f64)
+    }
+
+    /// Rounds with a low clock.
+    fn dipped(&self, limits: &Limits) -> u32 {
+        let usual = self.campaign.sm_clock_mhz.map_or(0.0, |clock| clock.median);
+        let is_low = |mhz: &f64| *mhz < usual * (1.0 - limits.clock_dip);
+        self.conditions.iter().filter_map(|at| at.sm_clock_mhz).filter(is_low).count() as u32
+    }
+
+    fn clock_dip(&self, limits: &Limits) -> Option<TooNoisy> {
+        let clock = self.campaign.sm_clock_mhz?;
+        let rounds = self.dipped(limits);
+        let cause = Cause::ClockDip { rounds, lowest_mhz: clock.low, usual_mhz: clock.median };
+        beyond(cause, self.share(rounds), limits.rounds)
+    }
+
+    fn drift(&self, limits: &Limits) -> Option<TooNoisy> {
+        let drift = self.campaign.drift;
+        let by = if (drift.halves - 1.0).abs() >= (drift.repeated - 1.0).abs() { drift.halves } else { drift.repeated }
+            - 1.0;
+        (by.abs() > limits.drift).then_some(TooNoisy { cause: Cause::Drift, by, limit: limits.drift })
+    }
+
+    fn slowdown(&self, limits: &Limits) -> Option<TooNoisy> {
+        let levels = self.rounds.levels();
+        let usual = median(&levels);
+        let is_slow = |level: &&f64| **level > usual * (1.0 + limits.slowdown) && **level > usual + 5.0 * mad(&levels);
+        let rounds = levels.iter().filter(is_slow).count() as u32;
+        beyond(Cause::Slowdown { rounds }, self.share(rounds), limits.rounds)
+    }
+
+    fn outliers(&self, limits: &Limits) -> Option<TooNoisy> {
+        let share = f64::from(self.campaign.outliers) / f64::from(self.campaign.visits.max(1));
+        beyond(Cause::Outliers, share, limits.outliers)
+    }
+
+    fn noise_floor(&self, limits: &Limits, name: impl Fn(&P) -> String) -> Option<TooNoisy> {
+        let widths = self.iter().map(|(point, time)| (point, time.relative_half_width()));
+        let (point, by) = widths.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        beyond(Cause::NoiseFloor { point: name(point) }, by, limits.half_width)
+    }
+
+    fn share(&self, rounds: u32) -> f64 {
+        f64::from(rounds) / f64::from(self.campaign.rounds.max(1))
+    }
+}
+
+fn beyond(cause: Cause, by: f64, limit: f64) -> Option<TooNoisy> {
+    (by > limit).then_some(TooNoisy { cause, by, limit })
+}
+
+/// That free memory stands still: from one of these readings to another it moves by no more than the limit.
+///
+/// # Errors
+/// It moved: another process takes or gives back memory of the device.
+pub fn still_memory(free: &[Bytes], limit: Bytes) -> Result<(), TooNoisy> {
+    let lowest = free.iter().min().map_or(0, |free| free.0);
+    let highest = free.iter().max().map_or(0, |free| free.0);
+    beyond(Cause::MovedMemory, (highest - lowest) as f64, limit.0 as f64).map_or(Ok(()), Err)
+}
