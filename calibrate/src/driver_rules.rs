@@ -1,7 +1,9 @@
 //! What the CUDA driver does with misuse, as far as documents and reports tell: one table.
 //!
 //! The tests' driver double answers from this table, and `calibrate --probe-rules` performs every misuse on a real driver
-//! and compares. Until a driver has confirmed a rule, its `confirmed_on` is empty. GPU specification sections 1 and 3.
+//! and compares. Until a driver has confirmed a rule, its `confirmed_on` is empty; what fills it is the file of
+//! `calibrate --probe-rules --out FILE` of a real driver, where `double` is false and the rule's `agrees` is true. A rule that
+//! a driver does not keep is changed here, and the double with it. GPU specification sections 1 and 3.
 //!
 //! This file depends on nothing, so that the double can include it as well.
 

@@ -3,9 +3,11 @@ use std::sync::Arc;
 use super::*;
 use crate::capture::Mode;
 use crate::graph::{Exec, Graph};
-use crate::operation::Batch;
+use crate::memory::Owner;
+use crate::operation::{Batch, KernelLaunch, Operation};
 use crate::ptx::Ptx;
-use crate::timeline::Gate;
+use crate::thread;
+use crate::timeline::{Gate, Work};
 
 const STORE: &str = "\
 .version 8.0
