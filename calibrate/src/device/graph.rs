@@ -10,6 +10,7 @@ use super::context::{Context, Resource};
 use super::error::DeviceError;
 use super::memory::Arena;
 use super::module::Modules;
+use super::status::{Status, code};
 use super::symbols::KernelNodeParams;
 
 /// `CU_GRAPH_NODE_TYPE_KERNEL`.
@@ -73,7 +74,7 @@ impl Graph {
     }
 
     /// Dependencies between them: one less than the nodes, if each waits for the one before. `None` where the driver cannot
-    /// tell.
+    /// tell, as where a library launches kernels before the ones they depend on have ended.
     ///
     /// # Errors
     /// The driver refuses to tell.
@@ -82,7 +83,7 @@ impl Graph {
         let none = std::ptr::null_mut();
         // SAFETY: without arrays the driver writes the count only.
         match unsafe { self.context.functions().graph_edges(self.raw, none, none, &raw mut count) } {
-            None => Ok(None),
+            None | Some(Err(Status { code: code::LOSSY_QUERY, .. })) => Ok(None),
             Some(told) => Ok(told.map(|()| Some(count))?),
         }
     }

@@ -39,6 +39,8 @@ pub(super) mod code {
     pub(in crate::device) const JIT_COMPILER_NOT_FOUND: u32 = 221;
     pub(in crate::device) const UNSUPPORTED_PTX_VERSION: u32 = 222;
     pub(in crate::device) const JIT_COMPILATION_DISABLED: u32 = 223;
+    /// An edge carries data that the function does not tell.
+    pub(in crate::device) const LOSSY_QUERY: u32 = 402;
     pub(in crate::device) const NOT_FOUND: u32 = 500;
     pub(in crate::device) const PRIMARY_CONTEXT_ACTIVE: u32 = 708;
     pub(in crate::device) const SYSTEM_NOT_READY: u32 = 802;
