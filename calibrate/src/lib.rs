@@ -11,6 +11,7 @@ pub mod device_name;
 mod diff;
 pub mod driver_rules;
 pub mod exit;
+pub mod fit;
 pub mod gemm_backend;
 pub mod host;
 pub mod list;

@@ -72,6 +72,11 @@ impl Estimate {
         }
     }
 
+    /// The standard error that an interval of this width belongs to, of a normal distribution.
+    pub fn standard_error(&self) -> f64 {
+        (self.high - self.low) / (2.0 * 1.959_964)
+    }
+
     /// Whether the interval holds this value.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)

@@ -118,7 +118,12 @@ impl<P> Measured<P> {
     /// Whatever follows from the medians of the points, given in their order and in microseconds: a difference, a slope, a
     /// ratio. Its interval comes from resampling rounds, so what all points of a round share does not widen a difference.
     pub fn derive(&self, statistic: impl Fn(&[f64]) -> f64) -> Estimate {
-        self.resampled.estimate(statistic)
+        self.derive_all(|medians_us| [statistic(medians_us)])[0]
+    }
+
+    /// Several figures that are computed together, each as [`derive`](Self::derive) gives it.
+    pub fn derive_all<const N: usize>(&self, statistics: impl Fn(&[f64]) -> [f64; N]) -> [Estimate; N] {
+        self.resampled.estimates(statistics)
     }
 
     /// How far each median may be off, in microseconds: the standard error of a median by its rounds' deviation, and no

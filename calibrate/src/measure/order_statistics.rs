@@ -5,7 +5,14 @@ const NORMAL: f64 = 1.4826;
 
 /// The median; the mean of the middle two of an even count; NaN of nothing.
 pub fn median(values: &[f64]) -> f64 {
-    quantile(values, 0.5)
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let is_odd = values.len() % 2 == 1;
+    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    if is_odd { upper } else { f64::midpoint(below.iter().copied().fold(f64::NEG_INFINITY, f64::max), upper) }
 }
 
 /// The value below which a share of the values lies, linear between neighbours as numpy does it; NaN of nothing.

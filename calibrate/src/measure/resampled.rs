@@ -42,17 +42,20 @@ impl Resampled {
         &self.medians_us
     }
 
-    /// Whatever follows from the medians of the points, with its interval.
-    pub(super) fn estimate(&self, statistic: impl Fn(&[f64]) -> f64) -> Estimate {
-        let value = statistic(&self.medians_us);
-        let drawn = self.drawn_us.iter().map(|medians| statistic(medians)).collect();
-        let [low, high] = bootstrap::interval(drawn, self.rounds, value);
-        Estimate { value, low, high, samples: self.rounds }
+    /// Whatever follows from the medians of the points, each with its interval.
+    pub(super) fn estimates<const N: usize>(&self, statistics: impl Fn(&[f64]) -> [f64; N]) -> [Estimate; N] {
+        let values = statistics(&self.medians_us);
+        let drawn: Vec<[f64; N]> = self.drawn_us.iter().map(|medians| statistics(medians)).collect();
+        std::array::from_fn(|which| {
+            let value = values[which];
+            let [low, high] = bootstrap::interval(drawn.iter().map(|drawn| drawn[which]).collect(), self.rounds, value);
+            Estimate { value, low, high, samples: self.rounds }
+        })
     }
 
     /// The widest interval of any point, to one side, as a share of its value.
     pub(super) fn widest_half_width(&self) -> f64 {
-        let width = |point| self.estimate(|medians| medians[point]).relative_half_width();
+        let width = |point| self.estimates(|medians| [medians[point]])[0].relative_half_width();
         (0..self.medians_us.len()).map(width).fold(0.0, f64::max)
     }
 }

@@ -1,0 +1,18 @@
+//! What measured points have in common: lines, stairs, growth, and how far readings between them may be off.
+//!
+//! Times over rows are stairs with sloped treads, and they may fall (design.md section 5): no fit here assumes that more
+//! rows take longer.
+
+mod growth;
+mod held_out;
+mod line;
+mod segmentation;
+mod staircase;
+
+pub use growth::{FREE_MEMORY_GRANULE, Growth};
+pub use held_out::{Errors, HeldOut};
+pub use line::{FittedLine, Line};
+pub use staircase::{Doubt, Edge, Staircase, Tread};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Fits of what is planted: medians of simulated campaigns, and plain ways to the same answers.
+
+use kernels::random::Random;
+
+use super::segmentation::{POINTS_LEAST, Point, segments};
+use super::*;
+
+fn unit(random: &mut Random) -> f64 {
+    f64::midpoint(random.signed(), 1.0)
+}
+
+/// A standard normal number (Box and Muller).
+fn normal(random: &mut Random) -> f64 {
+    (-2.0 * unit(random).ln()).sqrt() * (std::f64::consts::TAU * unit(random)).cos()
+}
+
+/// Every division of `count` points into segments of at least three, or fewer at a border, as the ends of segments.
+fn divisions(count: usize) -> Vec<Vec<usize>> {
+    let inner = count.saturating_sub(1);
+    let ends = |cuts: usize| -> Vec<usize> {
+        (0..inner).filter(|cut| cuts >> cut & 1 == 1).map(|cut| cut + 1).chain([count]).collect()
+    };
+    let is_allowed = |ends: &Vec<usize>| {
+        let mut first = 0;
+        ends.iter().all(|&end| {
+            let is_long = end - std::mem::replace(&mut first, end) >= POINTS_LEAST;
+            is_long || end == count || Some(&end) == ends.first()
+        })
+    };
+    (0..1_usize << inner).map(ends).filter(is_allowed).collect()
+}
+
+/// The BIC of a division, each line by the textbook's normal equations.
+fn bic(points: &[Point], ends: &[usize]) -> f64 {
+    let price = (points.len() as f64).ln();
+    let mut first = 0;
+    let one = |&end: &usize| {
+        let own = &points[std::mem::replace(&mut first, end)..end];
+        let sum = |of: fn(&Point) -> f64| own.iter().map(|point| of(point) / point.error.powi(2)).sum::<f64>();
+        let (w, x, y) = (sum(|_| 1.0), sum(|p| p.x), sum(|p| p.y));
+        let (xx, xy) = (sum(|p| p.x * p.x), sum(|p| p.x * p.y));
+        let misfit = |intercept: f64, slope: f64| -> f64 {
+            own.iter().map(|p| ((p.y - intercept - slope * p.x) / p.error).powi(2)).sum()
+        };
+        let flat = misfit(y / w, 0.0) + price;
+        if own.len() < POINTS_LEAST {
+            return flat;
+        }
+        let slope = (w * xy - x * y) / (w * xx - x * x);
+        flat.min(misfit((y - slope * x) / w, slope) + 2.0 * price)
+    };
+    ends.iter().map(one).sum::<f64>() + 2.0 * price * (ends.len() - 1) as f64
+}
+
+#[test]
+fn no_division_is_better_than_the_one_found() {
+    let mut random = Random::named("divisions", 0);
+    for count in 1..=12 {
+        for _ in 0..12 {
+            let step_at = random.below(count);
+            let point = |at: u32, random: &mut Random| Point {
+                x: f64::from(at) * 8.0,
+                y: 100.0 + 0.4 * f64::from(at) + if at >= step_at { 9.0 } else { 0.0 } + 2.0 * normal(random),
+                error: 0.5 + unit(random),
+            };
+            let points: Vec<Point> = (0..count).map(|at| point(at, &mut random)).collect();
+            let found: Vec<usize> = segments(&points).iter().map(|segment| segment.end).collect();
+            let least = divisions(points.len()).iter().map(|ends| bic(&points, ends)).fold(f64::INFINITY, f64::min);
+            assert!((bic(&points, &found) - least).abs() < 1e-6, "{found:?} of {points:?}");
+        }
+    }
+}
+
+#[test]
+fn stairs_that_fall_are_found_as_they_are() {
+    // Design.md section 5: 18.06 ms at 136 rows, 16.77 at 192.
+    let x: Vec<f64> = (1..=30).map(|at| f64::from(at) * 8.0).collect();
+    let y: Vec<f64> = x.iter().map(|&rows| if rows <= 136.0 { 18_060.0 } else { 16_770.0 } + 0.5 * rows).collect();
+    let stairs = Staircase::of(&x, &y, &[20.0; 30]);
+    assert_eq!(stairs.edges.len(), 1);
+    let edge = stairs.edges[0];
+    assert!((edge.below, edge.above) == (136.0, 144.0) && (edge.jump + 1_290.0).abs() < 30.0, "{edge:?}");
+    assert!(!edge.is_exact());
+}
+
+#[test]
+fn an_edge_between_neighbouring_sizes_is_exact() {
+    let x = [8.0, 16.0, 32.0, 48.0, 64.0, 65.0, 80.0, 96.0, 112.0];
+    let y = x.map(|rows| if rows <= 64.0 { 100.0 } else { 120.0 });
+    let stairs = Staircase::of(&x, &y, &[0.1; 9]);
+    assert!(stairs.edges.len() == 1 && stairs.edges[0].is_exact(), "{stairs:?}");
+    assert_eq!(stairs.treads.iter().map(|tread| tread.points).collect::<Vec<_>>(), [5, 4]);
+}
+
+#[test]
+fn a_bend_is_no_edge_and_neither_is_a_lone_point_at_the_border() {
+    let x: Vec<f64> = (1..=40).map(f64::from).collect();
+    let bend: Vec<f64> = x.iter().map(|&x| 100.0 + if x > 20.0 { 3.0 * (x - 20.0) } else { 0.0 }).collect();
+    let stairs = Staircase::of(&x, &bend, &[0.5; 40]);
+    assert!(stairs.edges.is_empty() && stairs.doubtful.iter().all(|(_, doubt)| *doubt == Doubt::Small), "{stairs:?}");
+    let mut lone = vec![100.0; 40];
+    lone[39] = 150.0;
+    let stairs = Staircase::of(&x, &lone, &[0.5; 40]);
+    assert!(stairs.edges.is_empty());
+    assert!(matches!(stairs.doubtful[..], [(Edge { below: 39.0, above: 40.0, .. }, Doubt::Border)]), "{stairs:?}");
+}
+
+#[test]
+fn few_points_and_odd_ones_make_no_stairs() {
+    assert!(Staircase::of(&[], &[], &[]).treads.is_empty());
+    assert_eq!(Staircase::of(&[1.0], &[5.0], &[0.1]).treads.len(), 1);
+    assert_eq!(Staircase::of(&[1.0, 2.0], &[0.0, 0.0], &[0.0, 0.0]).treads.len(), 1);
+    for bad in [[1.0, 1.0], [2.0, 1.0], [1.0, f64::NAN], [1.0, f64::INFINITY]] {
+        assert!(Staircase::of(&bad, &[5.0, 5.0], &[0.1, 0.1]).treads.is_empty());
+    }
+    assert!(Staircase::of(&[1.0, 2.0], &[5.0], &[0.1, 0.1]).treads.is_empty());
+}
+
+#[test]
+fn a_tenth_of_wild_points_leaves_the_line_where_it_is() {
+    let points: Vec<(f64, f64)> =
+        (0..20).map(|at| (f64::from(at), if at % 10 == 3 { 1e4 } else { 5.0 + 2.0 * f64::from(at) })).collect();
+    let line = Line::theil_sen(&points).expect("a line");
+    assert!((line.slope - 2.0).abs() < 0.05 && (line.at(10.0) - 25.0).abs() < 0.5, "{line:?}");
+    let squares = Line::least_squares(&points).expect("a line");
+    assert!((squares.at(10.0) - 25.0).abs() > 100.0, "{squares:?}");
+}
+
+#[test]
+fn lines_need_two_different_places() {
+    for points in [&[][..], &[(1.0, 2.0)], &[(1.0, 2.0), (1.0, 3.0)]] {
+        assert_eq!((Line::theil_sen(points), Line::least_squares(points)), (None, None));
+    }
+    let line = Line::theil_sen(&[(1.0, 2.0), (3.0, 6.0)]).expect("a line");
+    assert!((line.slope - 2.0).abs() < 1e-12 && line.intercept.abs() < 1e-12);
+}
+
+#[test]
+fn growth_is_read_through_granules() {
+    let granule = FREE_MEMORY_GRANULE.0 as f64;
+    let mut random = Random::named("growth", 0);
+    for _ in 0..500 {
+        let (each, fixed) = (unit(&mut random) * 1e6, unit(&mut random) * 1e7);
+        // Of memory that was reserved before some is left.
+        let left = unit(&mut random) * granule;
+        let gone = |count: u32| ((fixed + each * f64::from(count) - left) / granule).ceil() * granule;
+        let growth = Growth::of(&[16, 32, 64].map(|count| (count, gone(count))), FREE_MEMORY_GRANULE).expect("three");
+        assert!(growth.each_bytes.holds(each), "{each} {growth:?}");
+        let half_width = growth.each_bytes.high - growth.each_bytes.value;
+        assert!(half_width < granule / 20.0, "{growth:?}");
+    }
+    assert_eq!(Growth::of(&[(16, 1e6), (16, 1e6)], FREE_MEMORY_GRANULE), None);
+    assert_eq!(Growth::of(&[], FREE_MEMORY_GRANULE), None);
+}
+
+#[test]
+fn inner_points_are_read_from_their_neighbours() {
+    let held_out = HeldOut::of(&[(1.0, 10.0), (2.0, 10.0), (4.0, 20.0), (5.0, 20.0)]).expect("two inner points");
+    assert_eq!(held_out.points, 2);
+    // At 2 between (1, 10) and (4, 20): 13.33 on the line, 20 on the stairs. At 4 between (2, 10) and (5, 20): 16.67 and 20.
+    let near = |one: f64, other: f64| (one - other).abs() < 1e-12;
+    assert!(near(held_out.linear.max, 1.0 / 3.0) && near(held_out.linear.median, 0.25), "{held_out:?}");
+    assert!(near(held_out.linear.max_at, 2.0), "{held_out:?}");
+    assert!(near(held_out.stairs.max, 1.0) && near(held_out.stairs.median, 0.5), "{held_out:?}");
+    for none in [
+        &[][..],
+        &[(1.0, 1.0), (2.0, 1.0)],
+        &[(1.0, 1.0), (2.0, 0.0), (3.0, 1.0)],
+        &[(1.0, 1.0), (1.0, 1.0), (2.0, 1.0)],
+    ] {
+        assert_eq!(HeldOut::of(none), None);
+    }
+}
