@@ -13,6 +13,7 @@ pub mod driver_rules;
 pub mod exit;
 pub mod fit;
 pub mod gemm_backend;
+pub mod graph_mode;
 pub mod host;
 pub mod list;
 pub mod measure;
@@ -21,6 +22,7 @@ pub mod model;
 pub mod partial;
 pub mod pci;
 pub mod pool;
+pub mod probe;
 pub mod profile;
 pub mod reading;
 #[cfg(feature = "gpu")]

@@ -44,12 +44,14 @@ pub struct Capture<'session> {
     memory: Rc<[Rc<Arena>]>,
     /// A library's product is among the launches.
     multiplies: bool,
+    begun_ns: u64,
 }
 
 impl<'session> Capture<'session> {
     pub(super) fn begin(session: &'session mut Session, memory: Rc<[Rc<Arena>]>) -> Result<Self, DeviceError> {
+        let begun_ns = session.host_clock().now_ns();
         let guard = Guard::begin(session.context(), session.stream().raw)?;
-        Ok(Self { guard, session, memory, multiplies: false })
+        Ok(Self { guard, session, memory, multiplies: false, begun_ns })
     }
 
     /// Records a launch.
@@ -71,10 +73,14 @@ impl<'session> Capture<'session> {
     /// # Errors
     /// The capture was spoilt, or holds more than kernels.
     pub fn end(self) -> (&'session mut Session, Result<Graph, DeviceError>) {
-        let Self { mut guard, session, memory, multiplies } = self;
-        let graph = guard.end().and_then(|raw| {
+        let Self { mut guard, session, memory, multiplies, begun_ns } = self;
+        let ended = guard.end();
+        // Before the graph is looked at, which no engine does.
+        let capture_ns = session.host_clock().now_ns().saturating_sub(begun_ns);
+        let graph = ended.and_then(|raw| {
             let baked = Baked { modules: Rc::clone(session.modules()), memory };
-            Graph::of_kernels(session.context(), raw.ok_or(DeviceError::NoGraph)?, baked, multiplies)
+            let raw = raw.ok_or(DeviceError::NoGraph)?;
+            Graph::of_kernels(session.context(), raw, baked, multiplies, capture_ns)
         });
         (session, graph)
     }

@@ -32,6 +32,8 @@ pub enum Attribute {
     SharedBytesMost,
     /// L2 cache, in bytes.
     CacheBytes,
+    /// Whether kernels that run for seconds are ended: 1 where a display hangs on the card.
+    KernelTimeout,
 }
 
 impl Attribute {
@@ -44,6 +46,7 @@ impl Attribute {
             Self::CapabilityMinor => A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
             Self::SharedBytesMost => A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             Self::CacheBytes => A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
+            Self::KernelTimeout => A::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT,
         };
         attribute as u32
     }

@@ -33,6 +33,7 @@ pub struct Graph {
     pub(super) raw: CUgraph,
     pub(super) baked: Baked,
     nodes: usize,
+    capture_ns: u64,
 }
 
 impl Graph {
@@ -47,8 +48,9 @@ impl Graph {
         raw: CUgraph,
         baked: Baked,
         may_fill: bool,
+        capture_ns: u64,
     ) -> Result<Self, DeviceError> {
-        let mut graph = Self { context: Rc::clone(context), raw, baked, nodes: 0 };
+        let mut graph = Self { context: Rc::clone(context), raw, baked, nodes: 0, capture_ns };
         let nodes = graph.list()?;
         for &node in &nodes {
             match graph.node_type(node)? {
@@ -71,6 +73,11 @@ impl Graph {
     /// Nodes in it: kernels, and what cuBLASLt clears between them.
     pub fn nodes(&self) -> usize {
         self.nodes
+    }
+
+    /// Host time of the capture, from its beginning to its end, in nanoseconds.
+    pub fn capture_ns(&self) -> u64 {
+        self.capture_ns
     }
 
     /// Dependencies between them: one less than the nodes, if each waits for the one before. `None` where the driver cannot

@@ -1,5 +1,6 @@
 //! A step that was captured, and its replay.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use kernels::launch::{Launch, Product};
@@ -7,16 +8,8 @@ use kernels::step::{Place, StepOutputs};
 
 use super::StepError;
 use super::products::Products;
-use crate::device::{Arena, Executable, Session};
-
-/// What of a step is captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Everything before the head in one graph.
-    Full,
-    /// A graph for each of the N + 1 pieces between N attentions, which run eagerly.
-    Piecewise,
-}
+use crate::device::{Arena, Executable, Graph, Session};
+use crate::graph_mode::Mode;
 
 impl Mode {
     /// Whether what lies there belongs into a graph.
@@ -31,9 +24,9 @@ impl Mode {
 
 /// One part of a captured step.
 #[derive(Debug)]
-pub enum Part {
-    /// A graph, and the nodes in it.
-    Graph(Executable, usize),
+pub enum Part<G> {
+    /// A graph: recorded, or executable.
+    Graph(G),
     /// What stays eager.
     Eager(Vec<Call>),
 }
@@ -47,13 +40,55 @@ pub enum Call {
     Product(Product),
 }
 
+/// A step whose graphs were recorded, and are not executable yet.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What of it is captured.
+    pub mode: Mode,
+    /// In the order of execution.
+    pub parts: Vec<Part<Graph>>,
+    pub(super) products: Rc<Products>,
+    pub(super) memory: [Rc<Arena>; 3],
+    /// Where its outputs lie, until something else of the pools is run.
+    pub outputs: StepOutputs,
+}
+
+impl Recorded {
+    /// Its graphs, in order.
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Graph(graph) => Some(graph),
+            Part::Eager(_) => None,
+        })
+    }
+
+    /// Host time of its captures, from the beginning of each to its end, in nanoseconds.
+    pub fn capture_ns(&self) -> u64 {
+        self.graphs().map(Graph::capture_ns).sum()
+    }
+
+    /// Makes every graph executable. None is uploaded: the first replay does it, or [`Captured::upload`].
+    ///
+    /// # Errors
+    /// The driver refuses, or its memory is full.
+    pub fn instantiate(&self, session: &mut Session) -> Result<Captured, StepError> {
+        let mut executable = |part: &Part<Graph>| match part {
+            Part::Graph(graph) => Ok(Part::Graph((session.instantiate(graph)?, graph.nodes()))),
+            Part::Eager(calls) => Ok(Part::Eager(calls.clone())),
+        };
+        let parts: Result<_, StepError> = self.parts.iter().map(&mut executable).collect();
+        let (products, memory) = (Rc::clone(&self.products), self.memory.clone());
+        Ok(Captured { mode: self.mode, parts: parts?, products, memory, outputs: self.outputs })
+    }
+}
+
 /// A captured step. It holds the memory that it runs on.
 #[derive(Debug)]
 pub struct Captured {
     /// What of it is captured.
     pub mode: Mode,
     /// In the order of execution.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Part<(Executable, usize)>>,
     pub(super) products: Rc<Products>,
     /// What eager parts read and write; graphs hold theirs themselves.
     #[expect(dead_code, reason = "held, so that it lives; nobody looks at it")]
@@ -63,16 +98,49 @@ pub struct Captured {
 }
 
 impl Captured {
+    /// Uploads its executables, so that the first replay does not.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn upload(&self, session: &mut Session) -> Result<(), StepError> {
+        for part in &self.parts {
+            if let Part::Graph((executable, _)) = part {
+                session.upload(executable)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs the step on the inputs that are set.
     ///
     /// # Errors
     /// The device fails.
     pub fn replay(&self, session: &mut Session) -> Result<(), StepError> {
+        self.make(session, 0..self.calls())
+    }
+
+    /// Calls of the driver that a replay makes: one for a graph, one for an eager launch.
+    pub fn calls(&self) -> usize {
+        self.parts.iter().map(Part::calls).sum()
+    }
+
+    /// Makes some of the calls of a replay, counted from 0.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn make(&self, session: &mut Session, calls: Range<usize>) -> Result<(), StepError> {
+        let mut at = 0;
         for part in &self.parts {
+            let first = at;
+            at += part.calls();
+            if at <= calls.start || first >= calls.end {
+                continue;
+            }
             match part {
-                Part::Graph(executable, _) => session.replay(executable)?,
-                Part::Eager(calls) => {
-                    for call in calls {
+                Part::Graph((executable, _)) => session.replay(executable)?,
+                Part::Eager(eager) => {
+                    let own = calls.start.max(first) - first..calls.end.min(at) - first;
+                    for call in &eager[own] {
                         self.products.run(session, call)?;
                     }
                 }
@@ -84,9 +152,18 @@ impl Captured {
     /// Graphs, and nodes in all of them.
     pub fn graphs_and_nodes(&self) -> (usize, usize) {
         let nodes = self.parts.iter().filter_map(|part| match part {
-            Part::Graph(_, nodes) => Some(*nodes),
+            Part::Graph((_, nodes)) => Some(*nodes),
             Part::Eager(_) => None,
         });
         (nodes.clone().count(), nodes.sum())
+    }
+}
+
+impl<G> Part<G> {
+    fn calls(&self) -> usize {
+        match self {
+            Self::Graph(_) => 1,
+            Self::Eager(calls) => calls.len(),
+        }
     }
 }

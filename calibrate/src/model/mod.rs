@@ -7,6 +7,7 @@
 mod batch;
 mod captured;
 mod eager;
+mod planned;
 mod products;
 mod record;
 mod weights;
@@ -19,11 +20,13 @@ use kernels::step::{AttentionShape, Constants, ModelWeights, Output, StaticBuffe
 use kernels::units::{Requests, Rows};
 
 pub use batch::{Batch, BatchError, Request};
-pub use captured::{Call, Captured, Mode, Part};
+pub use captured::{Call, Captured, Part, Recorded};
+pub use planned::Planned;
 pub use weights::{Filling, WeightName};
 
 use crate::device::{Arena, Attribute, Blaslt, BlasltError, DeviceError, Session};
 use crate::gemm_backend::GemmBackend;
+pub use crate::graph_mode::Mode;
 use crate::pool::{NotAllocated, Pool};
 use eager::EagerRunner;
 use products::Products;
@@ -180,12 +183,23 @@ impl Model {
         step.run(&mut runner, Output::HeldThroughHead)
     }
 
-    /// Captures a step: a warm-up run first, then one graph (FULL) or one for each piece (PIECEWISE). Largest shapes should
+    /// Captures a step and makes it ready to be replayed, see [`Model::record`].
+    ///
+    /// # Errors
+    /// As for [`Model::record`]; a graph that cannot be made executable.
+    pub fn capture(&mut self, session: &mut Session, shape: &StepShape, mode: Mode) -> Result<Captured, StepError> {
+        let captured = self.record(session, shape, mode)?.instantiate(session)?;
+        captured.upload(session)?;
+        session.synchronize()?;
+        Ok(captured)
+    }
+
+    /// Records a step: a warm-up run first, then one graph (FULL) or one for each piece (PIECEWISE). Largest shapes should
     /// come first: smaller ones then lie over their memory. The inputs are padding afterwards.
     ///
     /// # Errors
-    /// As for [`Model::run`]; a capture that is spoilt; a graph that cannot be made executable.
-    pub fn capture(&mut self, session: &mut Session, shape: &StepShape, mode: Mode) -> Result<Captured, StepError> {
+    /// As for [`Model::run`]; a capture that is spoilt.
+    pub fn record(&mut self, session: &mut Session, shape: &StepShape, mode: Mode) -> Result<Recorded, StepError> {
         self.set_inputs(session, &Batch::default(), shape)?;
         self.run(session, shape)?;
         session.synchronize()?;
@@ -194,9 +208,53 @@ impl Model {
         let outputs = step.run(&mut recorder, Output::HeldWeakly)?;
         let (session, parts) = recorder.finish()?;
         session.synchronize()?;
-        let Pools { graphs, eager } = &self.pools;
-        let memory = [&self.memory, graphs.source(), eager.source()].map(Rc::clone);
-        Ok(Captured { mode, parts, products: Rc::clone(&self.products), memory, outputs })
+        Ok(Recorded { mode, parts, products: Rc::clone(&self.products), memory: self.held(), outputs })
+    }
+
+    /// The calls of an eager step, to be made again and again, or some of them alone. They are made once, so that every
+    /// kernel is loaded; the inputs are padding afterwards.
+    ///
+    /// # Errors
+    /// As for [`Model::run`].
+    pub fn plan(&mut self, session: &mut Session, shape: &StepShape) -> Result<Planned, StepError> {
+        self.set_inputs(session, &Batch::default(), shape)?;
+        let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
+        let mut planner = planned::Planner::new(&mut self.pools.eager, &self.products);
+        step.run(&mut planner, Output::HeldThroughHead)?;
+        let calls = planner.calls();
+        let planned = Planned::new(calls, Rc::clone(&self.products), self.held());
+        planned.run(session)?;
+        session.synchronize()?;
+        Ok(planned)
+    }
+
+    /// What the private pool takes from the device if a step of this shape is the first that is captured.
+    ///
+    /// # Errors
+    /// A shape beyond the limits, or one that a kernel does not take.
+    pub fn pool_bytes(&self, shape: &StepShape) -> Result<u64, StepError> {
+        self.admit(shape)?;
+        let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
+        let mut pool = Pool::new(planned::Counted::default());
+        step.run(&mut planned::Planner::new(&mut pool, &self.products), Output::HeldWeakly)?;
+        Ok(pool.reserved_bytes())
+    }
+
+    /// The memory that graphs and eager steps run on.
+    fn held(&self) -> [Rc<Arena>; 3] {
+        [&self.memory, self.pools.graphs.source(), self.pools.eager.source()].map(Rc::clone)
+    }
+
+    /// A new private pool for the graphs that are captured from now on; those before keep theirs.
+    pub fn renew_graph_pool(&mut self, session: &Session) {
+        self.pools.graphs = Pool::new(session.arena());
+    }
+
+    /// The most bytes of the private pool that were allocated at a time since this was last asked.
+    pub fn take_pool_peak_bytes(&mut self) -> u64 {
+        let peak_bytes = self.pools.graphs.peak_bytes();
+        self.pools.graphs.restart_peak();
+        peak_bytes
     }
 
     /// Bytes that the graphs' private pool has taken.

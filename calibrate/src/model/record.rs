@@ -5,10 +5,11 @@ use std::rc::Rc;
 use kernels::launch::Address;
 use kernels::step::{Activations, StepPart, StepRunner};
 
-use super::captured::{Call, Mode, Part};
+use super::captured::{Call, Part};
 use super::products::Products;
 use super::{Pools, StepError};
-use crate::device::{Arena, Capture, DeviceError, Session};
+use crate::device::{Arena, Capture, DeviceError, Graph, Session};
+use crate::graph_mode::Mode;
 
 /// Captures what its mode captures, and runs the rest, so that the pools live through the step as in an engine.
 pub(super) struct Recorder<'a> {
@@ -19,7 +20,7 @@ pub(super) struct Recorder<'a> {
     products: &'a Products,
     /// What the graphs hold: the model's memory, and the private pool's.
     memory: [Rc<Arena>; 2],
-    parts: Vec<Part>,
+    parts: Vec<Part<Graph>>,
     /// Calls since the last graph.
     eager: Vec<Call>,
 }
@@ -44,7 +45,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The parts, in order.
-    pub(super) fn finish(mut self) -> Result<(&'a mut Session, Vec<Part>), StepError> {
+    pub(super) fn finish(mut self) -> Result<(&'a mut Session, Vec<Part<Graph>>), StepError> {
         let session = self.stop_capturing()?;
         self.keep_eager_calls();
         Ok((session, self.parts))
@@ -56,16 +57,13 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Ends a capture that goes on, and makes its graph ready to run.
+    /// Ends a capture that goes on, and keeps its graph.
     fn stop_capturing(&mut self) -> Result<&'a mut Session, StepError> {
         match self.phase.take().ok_or(DeviceError::NoGraph)? {
             Phase::Eager(session) => Ok(session),
             Phase::Capturing(capture) => {
                 let (session, graph) = capture.end();
-                let graph = graph?;
-                let executable = session.instantiate(&graph)?;
-                session.upload(&executable)?;
-                self.parts.push(Part::Graph(executable, graph.nodes()));
+                self.parts.push(Part::Graph(graph?));
                 Ok(session)
             }
         }

@@ -1,0 +1,3 @@
+//! One module a probe: what is timed on a device, and what comes out of it.
+
+pub mod result;
