@@ -56,6 +56,8 @@ pub enum DeviceError {
     Init {
         /// What it answered.
         status: NamedStatus,
+        /// A device node that it cannot do without.
+        missing_node: Option<PathBuf>,
     },
     /// The driver is older than what the kernels and graphs need.
     #[error("the CUDA driver supports CUDA {found}, and calibrate needs {floor} or newer")]
@@ -268,6 +270,11 @@ impl DeviceError {
                                       LD_LIBRARY_PATH"
                 .into(),
             Self::NotReady { .. } => "start the machine's fabric manager (nvidia-fabricmanager), then try again".into(),
+            Self::Init { missing_node: Some(node), .. } => format!(
+                "{} is missing: load the module nvidia-uvm (`nvidia-modprobe -u -c 0`); a container must be given the node \
+                 too, as the NVIDIA runtime does",
+                node.display()
+            ),
             Self::Init { .. } => "see `nvidia-smi` and the kernel's log; a reboot helps after a suspend or a GPU that fell off \
                                   the bus"
                 .into(),
@@ -391,7 +398,8 @@ mod tests {
             E::NoPermission { node: "/dev/nvidia0".into() },
             E::Mismatch { status: status("cuInit", 803) },
             E::NotReady { status: status("cuInit", 802) },
-            E::Init { status: status("cuInit", 999) },
+            E::Init { status: status("cuInit", 999), missing_node: None },
+            E::Init { status: status("cuInit", 999), missing_node: Some("/dev/nvidia-uvm".into()) },
             E::TooOld { found: Version(11_080), floor: Version(12_000) },
             E::MissingSymbols { names: vec!["cuGraphUpload", "cuGraphLaunch"] },
             E::TooWeak { device: device(), capability: (7, 5) },

@@ -156,7 +156,8 @@ fn uninitialised(status: Status) -> DeviceError {
                 visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
                 nodes_are_missing: matches!(nodes, Nodes::Absent | Nodes::ControlOnly),
             },
-            _ => DeviceError::Init { status },
+            (Nodes::Missing(node), _) => DeviceError::Init { status, missing_node: Some(node) },
+            _ => DeviceError::Init { status, missing_node: None },
         },
     }
 }

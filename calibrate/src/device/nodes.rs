@@ -11,19 +11,21 @@ pub(super) enum Nodes {
     Absent,
     /// There is a control node, but no node of a GPU.
     ControlOnly,
-    /// This node is there, but this process may not open it.
+    /// This node is there, and no process can do without it, but this one may not open it.
     Forbidden(PathBuf),
-    /// Every node can be opened.
+    /// The node of unified memory is not there, which CUDA cannot do without.
+    Missing(PathBuf),
+    /// What a process needs can be opened: the control nodes, and a GPU.
     Usable,
 }
 
 impl Nodes {
     /// Looks at the nodes of this machine.
     pub(super) fn look() -> Self {
-        Self::look_in(Path::new("/dev"))
+        Self::look_in(Path::new("/dev"), is_forbidden)
     }
 
-    fn look_in(folder: &Path) -> Self {
+    fn look_in(folder: &Path, is_forbidden: impl Fn(&Path) -> bool) -> Self {
         // Under WSL all GPUs share one node.
         let control = [folder.join("nvidiactl"), folder.join("dxg")].into_iter().find(|node| node.exists());
         let Some(control) = control else { return Self::Absent };
@@ -38,9 +40,17 @@ impl Nodes {
         if gpus.is_empty() && !is_wsl {
             return Self::ControlOnly;
         }
-        let unified_memory = Some(folder.join("nvidia-uvm")).filter(|node| node.exists());
-        let forbidden = [control].into_iter().chain(unified_memory).chain(gpus).find(|node| is_forbidden(node));
-        forbidden.map_or(Self::Usable, Self::Forbidden)
+        let unified_memory = folder.join("nvidia-uvm");
+        let is_there = unified_memory.exists();
+        let mut needed = [control].into_iter().chain(is_there.then(|| unified_memory.clone()));
+        // Of several GPUs one may be closed because it is somebody else's.
+        let all_closed = gpus.iter().all(|node| is_forbidden(node));
+        let closed = needed.find(|node| is_forbidden(node)).or(gpus.into_iter().next().filter(|_| all_closed));
+        match closed {
+            Some(node) => Self::Forbidden(node),
+            None if !is_there && !is_wsl => Self::Missing(unified_memory),
+            None => Self::Usable,
+        }
     }
 }
 
@@ -57,25 +67,42 @@ fn is_forbidden(node: &Path) -> bool {
 mod tests {
     use super::*;
 
+    struct Made(tempfile::TempDir);
+
+    impl Made {
+        fn new(names: &[&str]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            for name in names {
+                File::create(folder.path().join(name)).unwrap();
+            }
+            Self(folder)
+        }
+
+        /// What is seen where these are closed.
+        fn seen(&self, closed: &[&str]) -> Nodes {
+            Nodes::look_in(self.0.path(), |node| closed.iter().any(|name| node.ends_with(name)))
+        }
+
+        fn node(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+    }
+
     #[test]
     fn nodes_are_told_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let touch = |name: &str| File::create(folder.path().join(name)).unwrap();
-        assert_eq!(Nodes::look_in(folder.path()), Nodes::Absent);
-        assert_eq!(Nodes::look_in(&folder.path().join("missing")), Nodes::Absent);
-        touch("nvidiactl");
-        touch("nvidia-modeset");
-        assert_eq!(Nodes::look_in(folder.path()), Nodes::ControlOnly);
-        touch("nvidia0");
-        touch("nvidia-uvm");
-        assert_eq!(Nodes::look_in(folder.path()), Nodes::Usable);
+        assert_eq!(Made::new(&[]).seen(&[]), Nodes::Absent);
+        assert_eq!(Nodes::look_in(Path::new("/no/such/folder"), |_| false), Nodes::Absent);
+        assert_eq!(Made::new(&["nvidiactl", "nvidia-modeset"]).seen(&[]), Nodes::ControlOnly);
+        assert_eq!(Made::new(&["nvidiactl", "nvidia0", "nvidia-uvm"]).seen(&[]), Nodes::Usable);
+        let without = Made::new(&["nvidiactl", "nvidia0"]);
+        assert_eq!(without.seen(&[]), Nodes::Missing(without.node("nvidia-uvm")));
     }
 
     #[test]
     fn one_shared_node_is_enough_under_wsl() {
-        let folder = tempfile::tempdir().unwrap();
-        File::create(folder.path().join("dxg")).unwrap();
-        assert_eq!(Nodes::look_in(folder.path()), Nodes::Usable);
+        let made = Made::new(&["dxg"]);
+        assert_eq!(made.seen(&[]), Nodes::Usable);
+        assert_eq!(made.seen(&["dxg"]), Nodes::Forbidden(made.node("dxg")));
     }
 
     #[test]
@@ -84,18 +111,23 @@ mod tests {
         assert!(!is_gpu("nvidia") && !is_gpu("nvidiactl") && !is_gpu("nvidia-uvm") && !is_gpu("nvidia-caps"));
     }
 
+    #[test]
+    fn a_node_that_nobody_can_do_without_is_named() {
+        let made = Made::new(&["nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"]);
+        assert_eq!(made.seen(&["nvidia-uvm"]), Nodes::Forbidden(made.node("nvidia-uvm")));
+        assert_eq!(made.seen(&["nvidia0"]), Nodes::Usable, "the other GPU is open");
+        assert_eq!(made.seen(&["nvidia0", "nvidia1"]), Nodes::Forbidden(made.node("nvidia0")));
+    }
+
     #[cfg(unix)]
     #[test]
-    fn a_node_that_may_not_be_opened_is_named() {
+    fn permissions_count() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["nvidiactl", "nvidia0"] {
-            File::create(folder.path().join(name)).unwrap();
-        }
-        let node = folder.path().join("nvidia0");
+        let made = Made::new(&["nvidia0"]);
+        let node = made.node("nvidia0");
+        assert!(!is_forbidden(&node));
         fs::set_permissions(&node, fs::Permissions::from_mode(0o000)).unwrap();
         // Root opens everything, whatever the permissions say.
-        let expected = if is_forbidden(&node) { Nodes::Forbidden(node) } else { Nodes::Usable };
-        assert_eq!(Nodes::look_in(folder.path()), expected);
+        assert_eq!(is_forbidden(&node), File::open(&node).is_err());
     }
 }
