@@ -29,6 +29,7 @@ pub mod reading;
 mod rule_probe;
 #[cfg(feature = "gpu")]
 pub mod self_check;
+pub mod served_model;
 mod show;
 pub mod smi;
 pub mod spelling;

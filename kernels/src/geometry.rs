@@ -61,8 +61,29 @@ pub struct GeometryError {
 }
 
 /// Names of the built-in model geometries, for [`ModelGeometry::preset`].
-pub const PRESETS: [&str; 7] =
-    ["llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3.1-8b", "llama-3-70b", "llama-3.2-1b"];
+pub const PRESETS: [&str; 11] = [
+    "llama-2-7b",
+    "llama-2-13b",
+    "llama-2-70b",
+    "llama-3-8b",
+    "llama-3.1-8b",
+    "llama-3-70b",
+    "llama-3.2-1b",
+    "llama-3.2-3b",
+    "mistral-7b",
+    "qwen2.5-7b",
+    "qwen3-8b",
+];
+
+/// The name of [`PRESETS`] that is meant. The publisher's name in front, `Meta-`, `-hf` and `-Instruct` make no difference,
+/// nor does case.
+pub fn preset_name(name: &str) -> Option<&'static str> {
+    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let name = name.trim_start_matches("meta-").trim_end_matches("-hf").trim_end_matches("-instruct");
+    // The releases before v0.3 have another vocabulary, the first a sliding window too.
+    let name = if matches!(name, "mistral-7b-v0.3" | "mistral-7b-instruct-v0.3") { "mistral-7b" } else { name };
+    PRESETS.into_iter().find(|preset| *preset == name)
+}
 
 impl ModelGeometry {
     /// Checks a shape.
@@ -96,8 +117,8 @@ impl ModelGeometry {
         Ok(Self(shape))
     }
 
-    /// The geometry of a well-known model, bf16 weights and KV cache, from its published configuration. The publisher's
-    /// name in front, `Meta-`, `-hf` and `-Instruct` make no difference, nor does case.
+    /// The geometry of a well-known model, bf16 weights and KV cache, from its published configuration; by a name that
+    /// [`preset_name`] knows.
     pub fn preset(name: &str) -> Option<Self> {
         let shape =
             |layers, hidden, intermediate, query_heads, kv_heads, head_size, vocabulary, tied_embeddings| ModelShape {
@@ -114,15 +135,17 @@ impl ModelGeometry {
                 qkv_bias: false,
                 qk_norm: false,
             };
-        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-        let name = name.trim_start_matches("meta-").trim_end_matches("-hf").trim_end_matches("-instruct");
-        let shape = match name {
+        let shape = match preset_name(name)? {
             "llama-2-7b" => shape(32, 4096, 11008, 32, 32, 128, 32_000, false),
             "llama-2-13b" => shape(40, 5120, 13824, 40, 40, 128, 32_000, false),
             "llama-2-70b" => shape(80, 8192, 28672, 64, 8, 128, 32_000, false),
             "llama-3-8b" | "llama-3.1-8b" => shape(32, 4096, 14336, 32, 8, 128, 128_256, false),
             "llama-3-70b" => shape(80, 8192, 28672, 64, 8, 128, 128_256, false),
             "llama-3.2-1b" => shape(16, 2048, 8192, 32, 8, 64, 128_256, true),
+            "llama-3.2-3b" => shape(28, 3072, 8192, 24, 8, 128, 128_256, true),
+            "mistral-7b" => shape(32, 4096, 14336, 32, 8, 128, 32_768, false),
+            "qwen2.5-7b" => ModelShape { qkv_bias: true, ..shape(28, 3584, 18944, 28, 4, 128, 152_064, false) },
+            "qwen3-8b" => ModelShape { qk_norm: true, ..shape(36, 4096, 12288, 32, 8, 128, 151_936, false) },
             _ => return None,
         };
         Some(Self::new(shape).expect("the presets are valid shapes"))
@@ -176,7 +199,8 @@ impl ModelGeometry {
 mod tests {
     use super::*;
 
-    /// Parameter counts as published on the models' cards: 6.74, 13.02, 68.98, 8.03, 8.03, 70.55 and 1.24 billion.
+    /// Parameter counts as published on the models' cards: 6.74, 13.02, 68.98, 8.03, 8.03, 70.55, 1.24, 3.21, 7.25, 7.62 and
+    /// 8.19 billion.
     #[test]
     fn presets_have_the_published_sizes() {
         let sizes = PRESETS.map(|name| ModelGeometry::preset(name).unwrap().parameters());
@@ -189,7 +213,11 @@ mod tests {
                 8_030_261_248,
                 8_030_261_248,
                 70_553_706_496,
-                1_235_814_400
+                1_235_814_400,
+                3_212_749_824,
+                7_248_023_552,
+                7_615_616_512,
+                8_190_735_360
             ]
         );
     }
@@ -234,5 +262,12 @@ mod tests {
     #[test]
     fn unknown_presets_are_none() {
         assert_eq!(ModelGeometry::preset("gpt-17"), None);
+        assert_eq!(preset_name("mistralai/Mistral-7B-v0.1"), None);
+    }
+
+    #[test]
+    fn presets_go_by_the_publishers_names_too() {
+        let meant = ["meta-llama/Llama-3.1-8B-Instruct", "mistralai/Mistral-7B-Instruct-v0.3", "Qwen/Qwen3-8B"];
+        assert_eq!(meant.map(preset_name), [Some("llama-3.1-8b"), Some("mistral-7b"), Some("qwen3-8b")]);
     }
 }

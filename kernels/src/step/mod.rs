@@ -15,7 +15,7 @@ mod parts;
 
 pub use parts::{Activations, Output, Place, StepOutputs, StepPart, StepRunner};
 
-use crate::geometry::ModelGeometry;
+use crate::geometry::{ModelGeometry, preset_name};
 use crate::launch::{
     Address, Argmax, DecodeAttention, DecodeAttentionMerge, DecodeSplits, Embed, HeadNorm, KvWrite, PrefillAttention,
     Product, RmsNorm, Rotary, ShapeError, SiluMul,
@@ -33,6 +33,19 @@ pub struct Constants {
     pub epsilon: f32,
     /// Base of the rotary embedding (`rope_theta`).
     pub rotary_base: f32,
+}
+
+impl Constants {
+    /// Those of a well-known model's published configuration, by a name that [`preset_name`] knows.
+    pub fn preset(name: &str) -> Option<Self> {
+        let (epsilon, rotary_base) = match preset_name(name)? {
+            "llama-2-7b" | "llama-2-13b" | "llama-2-70b" => (1e-5, 10_000.0),
+            "mistral-7b" => (1e-5, 1e6),
+            "qwen2.5-7b" | "qwen3-8b" => (1e-6, 1e6),
+            _ => return Some(Self::default()),
+        };
+        Some(Self { epsilon, rotary_base })
+    }
 }
 
 impl Default for Constants {

@@ -6,6 +6,15 @@ use super::*;
 use crate::geometry::ModelShape;
 use crate::launch::Kernel;
 
+#[test]
+fn presets_have_constants_of_their_own() {
+    use crate::geometry::PRESETS;
+    let bases = PRESETS.map(|name| Constants::preset(name).unwrap().rotary_base);
+    let [ten, half, one] = [10_000, 500_000, 1_000_000];
+    assert_eq!(bases.map(|base| base as u32), [ten, ten, ten, half, half, half, half, half, one, one, one]);
+    assert_eq!(Constants::preset("gpt-17"), None);
+}
+
 /// Writes down what comes; memory is never used twice, so that an address names one activation.
 #[derive(Default)]
 struct Notes {
