@@ -1,5 +1,6 @@
 //! Where host times come from.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The clock of host times: the machine's, or the virtual one of the tests' driver double, so that a test sees the times
@@ -17,9 +18,10 @@ pub enum HostClock {
 pub struct VirtualClock(unsafe extern "C" fn() -> u64);
 
 impl HostClock {
-    /// The machine's clock, from now on.
+    /// The machine's clock. All count from the same instant, so that readings of one may be compared with those of another.
     pub(super) fn machine() -> Self {
-        Self::Machine(Instant::now())
+        static START: OnceLock<Instant> = OnceLock::new();
+        Self::Machine(*START.get_or_init(Instant::now))
     }
 
     pub(super) fn virtual_ns(read: unsafe extern "C" fn() -> u64) -> Self {
@@ -38,6 +40,8 @@ impl HostClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -45,5 +49,13 @@ mod tests {
         let clock = HostClock::machine();
         let readings: Vec<u64> = (0..100).map(|_| clock.now_ns()).collect();
         assert!(readings.is_sorted());
+    }
+
+    #[test]
+    fn clocks_taken_one_after_the_other_count_from_the_same_instant() {
+        const SLEPT: Duration = Duration::from_millis(2);
+        let before_ns = HostClock::machine().now_ns();
+        std::thread::sleep(SLEPT);
+        assert!(u128::from(HostClock::machine().now_ns() - before_ns) >= SLEPT.as_nanos());
     }
 }
