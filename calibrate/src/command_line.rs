@@ -21,6 +21,7 @@ Examples:
   calibrate show a100-llama-3-8b
   calibrate show --toml a100-llama-3-8b > mine.toml     a start for your own
   calibrate check mine.toml
+  calibrate report mine.toml                            step time over rows, and what it rests on
   calibrate diff monday.toml tuesday.toml               what differs, and is it more than noise?
   calibrate --list                                      the GPUs of this machine
   calibrate --self-check --device 0                     does everything work there?
@@ -122,6 +123,12 @@ pub(crate) enum ProfileAction {
         a: OsString,
         /// The other one.
         b: OsString,
+    },
+    /// Report a profile in 80 columns: step time over rows with rungs and tile edges, launches and replays, memory,
+    /// attention, precision, warnings.
+    Report {
+        /// A profile file, or the name of a built-in profile.
+        profile: OsString,
     },
     /// List the built-in profiles.
     List,

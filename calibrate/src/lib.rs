@@ -11,6 +11,7 @@ pub mod device_name;
 mod diff;
 pub mod driver_rules;
 pub mod exit;
+pub mod findings;
 pub mod fit;
 pub mod gemm_backend;
 pub mod graph_mode;
@@ -25,6 +26,7 @@ pub mod pool;
 pub mod probe;
 pub mod profile;
 pub mod reading;
+mod report;
 #[cfg(feature = "gpu")]
 mod rule_probe;
 #[cfg(feature = "gpu")]

@@ -141,7 +141,7 @@ fn wrong_use_exits_with_2() {
 
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in ["", "show", "check", "diff", "list"] {
+    for command in ["", "show", "check", "diff", "report", "list"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = calibrate(&arguments);
         assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), ""), "{command}");

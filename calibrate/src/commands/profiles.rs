@@ -1,4 +1,4 @@
-//! `calibrate show`, `check`, `diff` and `list`: profiles of files and built-in ones.
+//! `calibrate show`, `check`, `diff`, `report` and `list`: profiles of files and built-in ones.
 
 use std::io::Write;
 
@@ -7,6 +7,7 @@ use crate::command_line::ProfileAction;
 use crate::diff;
 use crate::exit::Exit;
 use crate::profile::{BUILTIN, Profile};
+use crate::report;
 use crate::show;
 
 pub(super) fn run(action: ProfileAction, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -21,6 +22,7 @@ pub(super) fn run(action: ProfileAction, out: &mut impl Write) -> Result<Exit, F
             let difference = diff::of(&Profile::open(&a)?, &Profile::open(&b)?);
             diff::write(&difference, [&a.to_string_lossy(), &b.to_string_lossy()], out)?;
         }
+        ProfileAction::Report { profile } => report::write(&Profile::open(&profile)?, &profile.to_string_lossy(), out)?,
         ProfileAction::List => {
             for name in BUILTIN {
                 show::line(&Profile::builtin(name)?, out)?;

@@ -109,8 +109,9 @@ pub(super) struct ProtocolFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct HeldOutFile {
     pub(super) sizes: Count,
-    pub(super) mean_percent: Number,
+    pub(super) median_percent: Number,
     pub(super) worst_percent: Number,
+    pub(super) worst_at: Number,
 }
 
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use super::{
 pub struct Measured {
     /// Rounds, warm-up, outliers, drift; none of what was measured once or counted.
     pub protocol: Option<Protocol>,
-    /// The error on sizes that the fit has not seen, where some were kept from it.
+    /// The error at sizes that were left out of the table and read from it.
     pub held_out: Option<HeldOut>,
     /// Intervals by the figure's key in the file, in the order of [`Figures::figures`]: one, or one a knot of the
     /// figure's table. A figure without one was counted or read, not timed.
@@ -57,15 +57,17 @@ pub struct Protocol {
     pub stopped_by: String,
 }
 
-/// The error of a fit on sizes that were kept from it.
+/// The errors at sizes that are left out one after the other and read from their neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
     /// How many sizes.
     pub sizes: u32,
-    /// Mean of the absolute errors, percent of the measured value.
-    pub mean_percent: f64,
+    /// The median of the errors, percent of the measured value.
+    pub median_percent: f64,
     /// The largest of them.
     pub worst_percent: f64,
+    /// The size with the largest.
+    pub worst_at: f64,
 }
 
 /// One figure of a group as plain numbers.

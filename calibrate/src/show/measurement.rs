@@ -74,8 +74,8 @@ fn protocol(Measured { protocol, held_out, .. }: &Measured, out: &mut impl Write
     if let Some(held_out) = held_out {
         writeln!(
             out,
-            "    held out {} sizes kept from the fit: mean error {} %, at most {} %",
-            held_out.sizes, held_out.mean_percent, held_out.worst_percent
+            "    held out {} sizes left out one after the other: median error {} %, at most {} % at {}",
+            held_out.sizes, held_out.median_percent, held_out.worst_percent, held_out.worst_at
         )?;
     }
     Ok(())

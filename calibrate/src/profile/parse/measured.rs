@@ -107,8 +107,9 @@ impl Origin<'_> {
     fn held_out(self, table: &str, file: &HeldOutFile) -> Parsed<HeldOut> {
         Ok(HeldOut {
             sizes: self.count(&format!("{table}.sizes"), &file.sizes, COUNT)? as u32,
-            mean_percent: self.number(&format!("{table}.mean_percent"), &file.mean_percent, PERCENT)?,
+            median_percent: self.number(&format!("{table}.median_percent"), &file.median_percent, PERCENT)?,
             worst_percent: self.number(&format!("{table}.worst_percent"), &file.worst_percent, PERCENT)?,
+            worst_at: self.number(&format!("{table}.worst_at"), &file.worst_at, KNOT)?,
         })
     }
 

@@ -23,11 +23,12 @@ impl Text {
             self.value("drift_ratio", protocol.drift_ratio);
             self.quoted("stopped_by", &protocol.stopped_by);
         }
-        if let Some(HeldOut { sizes, mean_percent, worst_percent }) = held_out {
+        if let Some(HeldOut { sizes, median_percent, worst_percent, worst_at }) = held_out {
             self.table(&format!("{table}.held_out"));
             self.value("sizes", sizes);
-            self.value("mean_percent", mean_percent);
+            self.value("median_percent", median_percent);
             self.value("worst_percent", worst_percent);
+            self.value("worst_at", worst_at);
         }
         let mut singles = intervals.iter().filter_map(|(name, intervals)| match intervals[..] {
             [interval] => Some((name, interval)),
