@@ -118,7 +118,11 @@ impl Context {
         let released = unsafe {
             match resource {
                 Resource::Memory(address) => functions.memory_free(address),
-                Resource::HostMemory(pointer) => functions.host_free(pointer),
+                // Nothing says that the driver waits for kernels that still read it, such as a gate.
+                Resource::HostMemory(pointer) => {
+                    let done = functions.context_synchronize();
+                    functions.host_free(pointer).and(done)
+                }
                 Resource::Stream(stream) => functions.stream_destroy(stream),
                 Resource::Event(event) => functions.event_destroy(event),
                 Resource::Module(module) => functions.module_unload(module),

@@ -74,9 +74,10 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &'static str, got: &T, want: &T) 
 /// Runs the checks; true if the context is lost.
 pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
     type Check = fn(&mut Session) -> Result<String, Failed>;
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 5] = [
         ("free memory falls by what is allocated", memory),
         ("mapped memory opens a gate", gate),
+        ("work queues up behind a gate", queue),
         ("events around a kernel", events),
         ("an executable takes over another graph", update),
     ];
@@ -132,6 +133,43 @@ fn gate(session: &mut Session) -> Result<String, Failed> {
     session.read(outcome, &mut word)?;
     equal("the gate's outcome", &u32::from_le_bytes(word), &1)?;
     Ok("released by the host".into())
+}
+
+/// The host never waits for a place while as much is queued up as is timed at once: it could not open the gate.
+fn queue(session: &mut Session) -> Result<String, Failed> {
+    /// Of some 1,000 launches that a queue holds (GPU specification section 4).
+    const LAUNCHES: u32 = 480;
+    const REPLAYS: u32 = 32;
+    let null = Null {}.alone()?;
+    let mut capture = session.capture([])?;
+    for _ in 0..LAUNCHES {
+        capture.launch(&null)?;
+    }
+    let (session, graph) = capture.end();
+    let executable = session.instantiate(&graph?)?;
+    session.upload(&executable)?;
+    let (flag, outcome) = (session.mapped_word()?, session.mapped_word()?);
+    let gate = Gate { flag: flag.address(), outcome: outcome.address(), timeout_ns: 500_000_000 }.alone()?;
+    let mut behind_gate = |what, work: &dyn Fn(&mut Session) -> Result<(), DeviceError>| {
+        flag.set(0);
+        outcome.set(0);
+        session.launch(&gate)?;
+        let queued = work(session);
+        flag.set(1);
+        queued?;
+        session.synchronize()?;
+        let got = match outcome.get() {
+            1 => return Ok(()),
+            2 => "by its time-out: the host waited for a place in the queue".to_owned(),
+            other => format!("with outcome {other}"),
+        };
+        Err(Failed::Unequal { what, got, want: "by the host".into() })
+    };
+    behind_gate("how a gate before launches opened", &|session| (0..LAUNCHES).try_for_each(|_| session.launch(&null)))?;
+    behind_gate("how a gate before replays opened", &|session| {
+        (0..REPLAYS).try_for_each(|_| session.replay(&executable))
+    })?;
+    Ok(format!("{LAUNCHES} launches; {REPLAYS} replays of {LAUNCHES} kernels"))
 }
 
 /// Time between events goes forward.

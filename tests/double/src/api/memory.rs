@@ -148,6 +148,10 @@ pub(super) extern "C" fn cuMemFreeHost(pointer: u64) -> u32 {
     enter("cuMemFreeHost", ALLOCATE, |driver| {
         driver.ready()?;
         driver.unsafe_call(Misuse::FreeInCapture)?;
+        if !driver.timeline.busy().is_empty() {
+            let text = "work is under way that may still use it, and nothing says that a driver waits";
+            driver.violation(Status::INVALID_VALUE, text);
+        }
         driver.wait_all()?;
         match driver.memory.at(pointer) {
             Some((start, allocation)) if start == pointer && allocation.owner == Owner::Host => {
