@@ -99,6 +99,42 @@ pub(crate) enum Action {
         /// The device, as CUDA counts.
         device: u32,
     },
+    /// Runs one probe on a small model and prints what it found as TOML: to look at one thing without a whole calibration.
+    #[cfg(feature = "gpu")]
+    #[command(hide = true)]
+    Probe(ProbeOptions),
+}
+
+/// What one probe is asked for.
+#[cfg(feature = "gpu")]
+#[derive(Debug, Args)]
+pub(crate) struct ProbeOptions {
+    /// Which.
+    pub(crate) probe: ProbeName,
+    /// The device, as for measuring.
+    #[arg(long, value_name = "GPU")]
+    pub(crate) device: Option<DeviceName>,
+    /// Fewer sizes and rounds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Decides the order of the timings.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// A probe by its name.
+#[cfg(feature = "gpu")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProbeName {
+    Launch,
+    Bandwidth,
+    Rungs,
+    Executables,
+    Update,
+    Dense,
+    Decode,
+    Prefill,
+    Head,
 }
 
 /// What is asked of profiles.

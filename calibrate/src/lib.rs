@@ -95,6 +95,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Exit::TooNoisy
         }
         #[cfg(feature = "gpu")]
+        Err(Failure::Probe(error)) => {
+            stderr::report(&error);
+            error.exit()
+        }
+        #[cfg(feature = "gpu")]
         Err(error @ Failure::File { .. }) => {
             stderr::line(format_args!("error: {error}"));
             Exit::Unexpected

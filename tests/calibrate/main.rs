@@ -2,6 +2,7 @@
 
 mod device;
 mod double;
+mod probe;
 mod probe_rules;
 mod profiles;
 mod self_check;

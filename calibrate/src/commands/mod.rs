@@ -7,6 +7,8 @@ mod found;
 #[cfg(feature = "gpu")]
 mod measure;
 #[cfg(feature = "gpu")]
+mod probe;
+#[cfg(feature = "gpu")]
 mod probe_rules;
 mod profiles;
 #[cfg(feature = "gpu")]
@@ -22,6 +24,8 @@ use crate::device::{self, DeviceError, NvrtcError};
 #[cfg(feature = "gpu")]
 use crate::device_name::DeviceNotFound;
 use crate::exit::Exit;
+#[cfg(feature = "gpu")]
+use crate::probe::ProbeError;
 use crate::profile::ProfileError;
 #[cfg(feature = "gpu")]
 use crate::rule_probe::Shared;
@@ -50,6 +54,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Shared(#[from] Shared),
+    /// A probe gave nothing.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// A file of results could not be written.
     #[cfg(feature = "gpu")]
     #[error("cannot write {path}: {source}", path = path.display())]
@@ -69,6 +77,8 @@ pub(crate) fn named(action: Action, out: &mut impl Write) -> Result<Exit, Failur
     match action {
         #[cfg(feature = "gpu")]
         Action::PerformMisuse { name, device } => probe_rules::perform(&name, device, out),
+        #[cfg(feature = "gpu")]
+        Action::Probe(options) => probe::run(&options, out),
         Action::Profiles(action) => profiles::run(action, out),
     }
 }

@@ -212,8 +212,8 @@ pub struct Switch {
 /// Rows that a graph runs against device time: everything of a step but attention and head.
 ///
 /// A point is one graph of the step's pieces without what lies between them (cache write and attention of every layer), so
-/// that a FULL step's device time is `dense + attention + head`: this table holds the cost of the one graph, the other two
-/// are without it.
+/// that a FULL step's device time is `dense + attention + head`: this table holds the fixed cost of the one graph, attention
+/// is without it, and the head runs as launches behind the graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseTable {
@@ -282,8 +282,7 @@ pub struct PrefillPoint {
     pub device_us: Estimate,
 }
 
-/// Sequences that are sampled against device time: choice of the rows, LM head and argmax, the fixed cost of a graph left
-/// out.
+/// Sequences that are sampled against device time: choice of the rows, LM head and argmax, as launches of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadTable {

@@ -1,0 +1,310 @@
+//! What every probe works with: the device, the gate, the clocks, and how work becomes a campaign of timings.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use kernels::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::clock_rate::ClockRate;
+use super::error::ProbeError;
+use super::gate::{Gate, QUEUED_MOST};
+use super::stopwatch::Stopwatch;
+use crate::device::{Event, Session};
+use crate::measure::{
+    Campaign, Conditions, Estimate, Limits, Measured, Nanoseconds, Progress, Protocol, Surroundings, TooNoisy, Visit,
+};
+
+/// Tries of one measurement whose gate opened by itself.
+const TRIES: u32 = 3;
+
+/// How long the gate stays shut behind the last call, so that this too has reached the device when the first may start.
+const SETTLING_NS: u64 = 20_000;
+
+/// What a probe found, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probed<R> {
+    /// What it found.
+    pub result: R,
+    /// How its times were measured, by what was timed.
+    pub campaigns: BTreeMap<String, Campaign>,
+    /// What disturbed them beyond the limits, which makes the result worthless; by what was timed.
+    #[serde(skip)]
+    pub disturbances: Vec<(String, TooNoisy)>,
+}
+
+/// A device, ready for probes.
+pub struct Bench<'a> {
+    session: RefCell<&'a mut Session>,
+    protocol: Protocol,
+    limits: Limits,
+    gate: Gate,
+    clock_rate: ClockRate,
+    events: [Event; 2],
+    stopwatch: Stopwatch,
+    heard: RefCell<&'a mut dyn FnMut(&Progress)>,
+}
+
+/// Work of which a point of a campaign is made.
+pub(super) trait Timed {
+    /// Calls of the driver in one repetition.
+    fn calls(&self) -> usize;
+
+    /// Makes some of them, counted from 0, one behind the other.
+    fn make(&self, session: &mut Session, calls: Range<usize>) -> Result<(), ProbeError>;
+
+    /// What a visit needs beforehand; not timed.
+    fn prepare(&self, session: &mut Session) -> Result<(), ProbeError> {
+        let _ = session;
+        Ok(())
+    }
+
+    /// What a repetition needs beforehand when its host time is taken; not timed.
+    fn before_each(&self, session: &mut Session) -> Result<(), ProbeError> {
+        let _ = session;
+        Ok(())
+    }
+}
+
+/// A point of a campaign.
+pub(super) struct Point<'w> {
+    pub(super) name: String,
+    pub(super) work: Box<dyn Timed + 'w>,
+}
+
+impl<'w> Point<'w> {
+    pub(super) fn new(name: impl Into<String>, work: impl Timed + 'w) -> Self {
+        Self { name: name.into(), work: Box::new(work) }
+    }
+}
+
+/// Campaigns of a probe so far.
+#[derive(Default)]
+pub(super) struct Campaigns {
+    campaigns: BTreeMap<String, Campaign>,
+    disturbances: Vec<(String, TooNoisy)>,
+}
+
+impl Campaigns {
+    pub(super) fn with<R>(self, result: R) -> Probed<R> {
+        Probed { result, campaigns: self.campaigns, disturbances: self.disturbances }
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Makes a session ready for probes, which time by this protocol. `heard` hears how far each campaign is.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn new(
+        session: &'a mut Session,
+        protocol: Protocol,
+        limits: Limits,
+        heard: &'a mut dyn FnMut(&Progress),
+    ) -> Result<Self, ProbeError> {
+        let gate = Gate::new(session)?;
+        let clock_rate = ClockRate::new(session)?;
+        let events = [session.event()?, session.event()?];
+        let stopwatch = Stopwatch::new(session.host_clock());
+        let (session, heard) = (RefCell::new(session), RefCell::new(heard));
+        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard })
+    }
+
+    /// Does something on the device.
+    pub(super) fn on<T>(&self, act: impl FnOnce(&mut Session) -> T) -> T {
+        act(&mut self.session.borrow_mut())
+    }
+
+    /// Free memory of the device.
+    pub(super) fn free(&self) -> Result<Bytes, ProbeError> {
+        Ok(self.on(Session::memory)?.0)
+    }
+
+    /// Refuses what needs more memory than there is.
+    pub(super) fn require(&self, what: &'static str, bytes: u64) -> Result<(), ProbeError> {
+        let (needs, free) = (Bytes(bytes), self.free()?);
+        if needs > free { Err(ProbeError::Memory { what, needs, free }) } else { Ok(()) }
+    }
+
+    /// Host time of something done once, in microseconds, the device idle before.
+    pub(super) fn once_us<T, E>(&self, act: impl FnOnce(&mut Session) -> Result<T, E>) -> Result<(f64, T), ProbeError>
+    where
+        ProbeError: From<E>,
+    {
+        self.on(|session| {
+            session.synchronize()?;
+            let (ns, done) = self.stopwatch.time(|| act(session));
+            Ok((ns / 1e3, done?))
+        })
+    }
+
+    /// A host time that was taken elsewhere, without what reading the clock so often took, in microseconds.
+    pub(super) fn without_readings_us(&self, ns: f64, readings: usize) -> f64 {
+        self.stopwatch.without_readings(ns, readings) / 1e3
+    }
+
+    /// The median of a few readings that no campaign can take, for each is the first of its kind.
+    pub(super) fn of_readings(&self, what: &'static str, readings: &[f64]) -> Result<Estimate, ProbeError> {
+        Estimate::of(readings, self.protocol.seed)
+            .ok_or_else(|| ProbeError::plan(what, format!("{readings:?}"), "one finite reading at least"))
+    }
+
+    /// Times work on the device: between two events, with all of it queued up behind a gate.
+    ///
+    /// Work of more calls than a queue holds is cut into pieces that are timed one by one and added up, which leaves out what
+    /// lies between two pieces, one gap between kernels in 480.
+    pub(super) fn device<'w>(
+        &self,
+        name: &str,
+        points: Vec<Point<'w>>,
+        campaigns: &mut Campaigns,
+    ) -> Result<Measured<Point<'w>>, ProbeError> {
+        self.measure(name, points, &mut DeviceVisit(self), campaigns)
+    }
+
+    /// Times work on the host, the device idle before each repetition, and before each piece of one that has more calls than
+    /// a queue holds.
+    pub(super) fn host<'w>(
+        &self,
+        name: &str,
+        points: Vec<Point<'w>>,
+        campaigns: &mut Campaigns,
+    ) -> Result<Measured<Point<'w>>, ProbeError> {
+        self.measure(name, points, &mut HostVisit(self), campaigns)
+    }
+
+    fn measure<'w, V: Visit<Point<'w>, Error = ProbeError>>(
+        &self,
+        name: &str,
+        points: Vec<Point<'w>>,
+        visit: &mut V,
+        campaigns: &mut Campaigns,
+    ) -> Result<Measured<Point<'w>>, ProbeError> {
+        let measured = self.protocol.measure(points, visit, &mut Around(self))?;
+        let disturbances = measured.disturbances(&self.limits, |point| point.name.clone());
+        campaigns.disturbances.extend(disturbances.into_iter().map(|disturbance| (name.to_owned(), disturbance)));
+        campaigns.campaigns.insert(name.to_owned(), measured.campaign.clone());
+        Ok(measured)
+    }
+
+    /// Device time of some calls, `repetitions` times one behind the other, in microseconds.
+    fn gated_us(&self, work: &dyn Timed, calls: &Range<usize>, repetitions: u32) -> Result<f64, ProbeError> {
+        let [start, end] = &self.events;
+        for _ in 0..TRIES {
+            let us = self.on(|session| {
+                self.gate.shut(session)?;
+                let queued = self.queue(session, work, calls, repetitions);
+                self.stopwatch.wait(SETTLING_NS);
+                // Whatever happened: nothing may stay shut.
+                self.gate.open();
+                queued?;
+                Ok::<_, ProbeError>(session.elapsed_us(start, end)?)
+            })?;
+            if !self.gate.has_timed_out() {
+                return Ok(us);
+            }
+        }
+        Err(ProbeError::Gate { timeout_ms: self.gate.timeout_ms() })
+    }
+
+    fn queue(
+        &self,
+        session: &mut Session,
+        work: &dyn Timed,
+        calls: &Range<usize>,
+        repetitions: u32,
+    ) -> Result<(), ProbeError> {
+        let [start, end] = &self.events;
+        session.record(start)?;
+        for _ in 0..repetitions {
+            work.make(session, calls.clone())?;
+        }
+        Ok(session.record(end)?)
+    }
+}
+
+/// Calls in pieces that a queue holds.
+fn pieces(calls: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..calls).step_by(QUEUED_MOST).map(move |start| start..calls.min(start + QUEUED_MOST))
+}
+
+struct DeviceVisit<'b, 'a>(&'b Bench<'a>);
+
+impl<'w> Visit<Point<'w>> for DeviceVisit<'_, '_> {
+    type Error = ProbeError;
+
+    fn visit(&mut self, point: &Point<'w>, repetitions: u32) -> Result<Nanoseconds, ProbeError> {
+        let Self(bench) = self;
+        bench.on(|session| point.work.prepare(session))?;
+        let calls = point.work.calls();
+        let mut us = 0.0;
+        for piece in pieces(calls) {
+            us += bench.gated_us(&*point.work, &piece, repetitions)?;
+        }
+        Ok(Nanoseconds::from_us(us))
+    }
+
+    fn repetitions_most(&self, point: &Point<'w>) -> u32 {
+        (QUEUED_MOST / point.work.calls().max(1)).max(1) as u32
+    }
+}
+
+struct HostVisit<'b, 'a>(&'b Bench<'a>);
+
+impl<'w> Visit<Point<'w>> for HostVisit<'_, '_> {
+    type Error = ProbeError;
+
+    fn visit(&mut self, point: &Point<'w>, repetitions: u32) -> Result<Nanoseconds, ProbeError> {
+        let Self(bench) = self;
+        bench.on(|session| {
+            point.work.prepare(session)?;
+            let mut ns = 0.0;
+            for _ in 0..repetitions {
+                point.work.before_each(session)?;
+                for piece in pieces(point.work.calls()) {
+                    session.synchronize()?;
+                    let (took_ns, done) = bench.stopwatch.time(|| point.work.make(session, piece));
+                    done?;
+                    ns += took_ns;
+                }
+            }
+            session.synchronize()?;
+            Ok(Nanoseconds(ns))
+        })
+    }
+}
+
+struct Around<'b, 'a>(&'b Bench<'a>);
+
+impl Surroundings for Around<'_, '_> {
+    fn now(&mut self) -> Duration {
+        Duration::from_nanos(self.0.stopwatch.now_ns())
+    }
+
+    /// Where a reading fails there is none; the next visit tells of a device that failed.
+    fn conditions(&mut self) -> Conditions {
+        let sm_clock_mhz = self.0.on(|session| self.0.clock_rate.mhz(session)).ok().flatten();
+        Conditions { sm_clock_mhz, free: self.0.free().ok() }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        (self.0.heard.borrow_mut())(progress);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_every_call_once() {
+        for calls in [0, 1, 479, 480, 481, 960, 1_001] {
+            let cut: Vec<_> = pieces(calls).collect();
+            assert!(cut.iter().all(|piece| !piece.is_empty() && piece.len() <= QUEUED_MOST));
+            assert_eq!(cut.into_iter().flatten().collect::<Vec<_>>(), (0..calls).collect::<Vec<_>>());
+        }
+    }
+}

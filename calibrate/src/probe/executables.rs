@@ -1,0 +1,140 @@
+//! Device memory of executable graphs, by making the same graph executable again and again.
+//!
+//! Free memory moves in granules of 2 MiB or more, and drivers take some beforehand, so that one reading says nothing: so
+//! many executables are made, none given back, that the growth is many granules, and a line is laid through the readings
+//! (GPU specification section 4).
+
+use std::time::Duration;
+
+use kernels::step::Place;
+use kernels::units::{Bytes, Rows};
+
+use super::bench::{Bench, Campaigns, Probed};
+use super::error::ProbeError;
+use super::parts::NODE_BYTES_MOST;
+use super::result::{DescriptorBytes, Executables};
+use crate::device::{Executable, Graph};
+use crate::fit::{FREE_MEMORY_GRANULE, Growth};
+use crate::measure::{Estimate, still_memory};
+use crate::model::{Mode, Model};
+
+/// Readings of free memory beforehand, and the time between two of them.
+const STILL_READINGS: usize = 5;
+const STILL_PAUSE: Duration = Duration::from_millis(20);
+/// Executables of each graph, at least and at most.
+const LEAST: u32 = 64;
+const MOST: u32 = 2_048;
+/// Growth in granules that is enough: a reading is off by half a granule.
+const GRANULES: u64 = 128;
+/// The short one of the two graphs that tell a node's share from a graph's, as a part of the long one.
+const SHORT_PART: usize = 16;
+
+/// Makes the descriptors of `rows` in these modes executable, and two graphs of different length for the share of a node.
+///
+/// # Errors
+/// Free memory does not stand still, there is not enough, or the device fails.
+pub fn run(
+    bench: &Bench<'_>,
+    model: &mut Model,
+    rows: Rows,
+    modes: &[Mode],
+) -> Result<Probed<Executables>, ProbeError> {
+    let shape = model.decode_shape(rows);
+    let nodes = u64::from(model.step_launches(&shape)?);
+    let series = modes.len() as u64 + 2;
+    let needs = series * (GRANULES * FREE_MEMORY_GRANULE.0 + 2 * u64::from(LEAST) * nodes * NODE_BYTES_MOST / 3);
+    bench.require("making executables by the dozen", needs)?;
+    stands_still(bench)?;
+    let mut kept = Vec::new();
+    let mut descriptors = Vec::new();
+    for &mode in modes {
+        let recorded = bench.on(|session| model.record(session, &shape, mode))?;
+        let graphs: Vec<&Graph> = recorded.graphs().collect();
+        let nodes = graphs.iter().map(|graph| graph.nodes() as u32).sum();
+        let bytes = each(bench, &graphs, &mut kept)?;
+        descriptors.push(DescriptorBytes { mode, rows, graphs: graphs.len() as u32, nodes, bytes });
+    }
+    let planned = bench.on(|session| model.plan(session, &shape))?.only(|place| place != Place::Head);
+    let mut both = Vec::new();
+    for calls in [planned.calls().div_ceil(SHORT_PART), planned.calls()] {
+        let graph = bench.on(|session| planned.first(calls).capture(session))?;
+        both.push((graph.nodes() as f64, each(bench, &[&graph], &mut kept)?));
+    }
+    let (node_bytes, graph_bytes) = shares(both[0], both[1]);
+    let granule = FREE_MEMORY_GRANULE;
+    Ok(Campaigns::default().with(Executables { granule, graph_bytes, node_bytes, descriptors }))
+}
+
+/// That nobody else moves memory now.
+fn stands_still(bench: &Bench<'_>) -> Result<(), ProbeError> {
+    let mut free = Vec::new();
+    for _ in 0..STILL_READINGS {
+        free.push(bench.free()?);
+        std::thread::sleep(STILL_PAUSE);
+    }
+    Ok(still_memory(&free, Bytes(0))?)
+}
+
+/// Device memory of one executable of each of these graphs together. They are kept: what a driver takes back it may give
+/// again without asking the device.
+fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Vec<Executable>) -> Result<Estimate, ProbeError> {
+    let before = bench.free()?;
+    let mut readings = vec![(0, 0.0)];
+    for count in 1..=MOST {
+        bench.on(|session| {
+            for graph in graphs {
+                let executable = session.instantiate(graph)?;
+                session.upload(&executable)?;
+                kept.push(executable);
+            }
+            Ok::<_, ProbeError>(session.synchronize()?)
+        })?;
+        let free = bench.free()?;
+        let gone = before.0.saturating_sub(free.0);
+        readings.push((count, gone as f64));
+        // What is left may hold as much again: a device that is filled to the brim fails elsewhere.
+        let is_enough = count >= LEAST && gone >= GRANULES * FREE_MEMORY_GRANULE.0;
+        if is_enough || free.0 < gone {
+            break;
+        }
+    }
+    let growth = Growth::of(&readings, FREE_MEMORY_GRANULE);
+    let growth = growth.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))?;
+    Ok(growth.each_bytes)
+}
+
+/// What a node takes, and what a graph takes beside its nodes, of a short graph and a long one: (nodes, bytes). The ends of
+/// the intervals are those that both graphs' intervals allow.
+fn shares(short: (f64, Estimate), long: (f64, Estimate)) -> (Estimate, Estimate) {
+    let nodes = long.0 - short.0;
+    let node = |long: f64, short: f64| (long - short) / nodes;
+    let samples = long.1.samples.min(short.1.samples);
+    let node_bytes = Estimate {
+        value: node(long.1.value, short.1.value),
+        low: node(long.1.low, short.1.high),
+        high: node(long.1.high, short.1.low),
+        samples,
+    };
+    let rest = |long_bytes: f64, short_bytes: f64| short_bytes - short.0 * node(long_bytes, short_bytes);
+    let graph_bytes = Estimate {
+        value: rest(long.1.value, short.1.value),
+        low: rest(long.1.high, short.1.low),
+        high: rest(long.1.low, short.1.high),
+        samples,
+    };
+    (node_bytes, graph_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_nodes_and_graphs_by_hand() {
+        let about = |value: f64| Estimate { value, low: value - 1.0, high: value + 1.0, samples: 65 };
+        // 100 a graph and 10 a node.
+        let (node, graph) = shares((5.0, about(150.0)), (25.0, about(350.0)));
+        assert_eq!((node.value, node.low, node.high), (10.0, 9.9, 10.1));
+        assert_eq!((graph.value, graph.low, graph.high), (100.0, 98.5, 101.5));
+    }
+}
