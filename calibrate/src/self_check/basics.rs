@@ -1,7 +1,7 @@
 //! Driver functions, the kernels' code, and what of the driver a step does not use but measuring does: mapped memory, events,
 //! updates of executables.
 
-use kernels::launch::{Address, Copy, Gate, Kernel, Null, ShapeError};
+use kernels::launch::{Address, Clocks, Copy, Gate, Kernel, Null, ShapeError};
 use kernels::units::Bytes;
 
 use super::Stopped;
@@ -74,11 +74,12 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &'static str, got: &T, want: &T) 
 /// Runs the checks; true if the context is lost.
 pub(super) fn run(session: &mut Session, report: &mut Report<'_>) -> Result<bool, Stopped> {
     type Check = fn(&mut Session) -> Result<String, Failed>;
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("free memory falls by what is allocated", memory),
         ("mapped memory opens a gate", gate),
         ("work queues up behind a gate", queue),
         ("events around a kernel", events),
+        ("cycles and timer of the device agree", clocks),
         ("an executable takes over another graph", update),
     ];
     for (name, check) in checks {
@@ -184,6 +185,26 @@ fn events(session: &mut Session) -> Result<String, Failed> {
     // Somebody else's work may come between, but not a second of it.
     equal("the time between the events lies between 0 and 1 s", &(us > 0.0 && us < 1e6), &true)?;
     Ok(format!("{us:.1} us"))
+}
+
+/// Cycles of a multiprocessor per time of the device's timer are a clock that a GPU can have. Long enough that the steps of
+/// a coarse timer do not count.
+fn clocks(session: &mut Session) -> Result<String, Failed> {
+    const CYCLES: u64 = 20_000_000;
+    let memory = session.arena();
+    let out = memory.allocate(32)?;
+    session.launch(&Clocks { out, cycles: CYCLES }.alone()?)?;
+    let mut bytes = [0; 32];
+    session.read(out, &mut bytes)?;
+    let reading = |index: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[index * size_of::<u64>() + byte]));
+    // Cycles and nanoseconds before, cycles and nanoseconds after.
+    let [cycles, ns] = [0, 1].map(|clock| reading(2 + clock).saturating_sub(reading(clock)));
+    let mhz = cycles as f64 / ns as f64 * 1e3;
+    if (100.0..=10_000.0).contains(&mhz) {
+        return Ok(format!("{mhz:.0} MHz"));
+    }
+    let (got, want) = (format!("{cycles} cycles in {ns} ns"), "100 to 10,000 MHz".into());
+    Err(Failed::Unequal { what: "the clock", got, want })
 }
 
 /// An executable whose graph is replaced by one with other parameters does what the other does.
