@@ -71,9 +71,11 @@ impl Batch {
     pub(super) fn inputs(&self, shape: &StepShape) -> Result<Inputs, BatchError> {
         let (table, size) = (shape.blocks_per_request as usize, shape.block_size as usize);
         let rows = shape.rows.0 as usize;
-        let requests = match shape.attention {
+        let requests = shape.attention.requests(shape.rows).0 as usize;
+        let decodes = match shape.attention {
             AttentionShape::Decode { .. } => rows,
-            AttentionShape::Mixed { requests, .. } => requests.0 as usize,
+            AttentionShape::Mixed { .. } => 0,
+            AttentionShape::Separate { decodes, .. } => decodes.0 as usize,
         };
         let refuse = |what, given: usize, expected| Err(BatchError { what, given: word(given).into(), expected });
         if self.requests.len() > requests {
@@ -95,7 +97,7 @@ impl Batch {
         let mut row = 0;
         for (number, request) in self.requests.iter().enumerate() {
             let chunk = request.tokens.len();
-            if matches!(shape.attention, AttentionShape::Decode { .. }) && chunk != 1 {
+            if number < decodes && chunk != 1 {
                 return refuse("new tokens in a request", chunk, "1, for the step decodes".into());
             }
             let end = request.context as usize + chunk;
@@ -164,6 +166,24 @@ mod tests {
         assert_eq!(inputs.context_lens, [9, 1, 0]);
         assert_eq!(inputs.query_starts, [0, 3, 4, 4]);
         assert_eq!(inputs.sampled_rows, [2, 3, 0]);
+    }
+
+    #[test]
+    fn decodes_come_before_chunks_that_have_a_kernel_of_their_own() {
+        let separate = |decodes| AttentionShape::Separate {
+            decodes: Requests(decodes),
+            splits: DecodeSplits::WHOLE,
+            prefills: Requests(1),
+            longest_chunk: Rows(3),
+        };
+        let mut turned = batch();
+        turned.requests.reverse();
+        let inputs = turned.inputs(&shape(6, separate(1), 2)).unwrap();
+        assert_eq!((inputs.query_starts, inputs.context_lens), (vec![0, 1, 4], vec![1, 9]));
+        assert_eq!(
+            batch().inputs(&shape(6, separate(1), 2)).unwrap_err().to_string(),
+            "batch: new tokens in a request = 3: expected 1, for the step decodes"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use kernels::launch::{Launch, Product};
+use kernels::launch::{Address, Launch, Product};
 use kernels::step::{Place, StepOutputs};
 
 use super::StepError;
@@ -49,6 +49,7 @@ pub struct Recorded {
     pub parts: Vec<Part<Graph>>,
     pub(super) products: Rc<Products>,
     pub(super) memory: [Rc<Arena>; 3],
+    pub(super) activations: Vec<Address>,
     /// Where its outputs lie, until something else of the pools is run.
     pub outputs: StepOutputs,
 }
@@ -78,7 +79,8 @@ impl Recorded {
         };
         let parts: Result<_, StepError> = self.parts.iter().map(&mut executable).collect();
         let (products, memory) = (Rc::clone(&self.products), self.memory.clone());
-        Ok(Captured { mode: self.mode, parts: parts?, products, memory, outputs: self.outputs })
+        let (activations, outputs) = (self.activations.clone(), self.outputs);
+        Ok(Captured { mode: self.mode, parts: parts?, products, memory, activations, outputs })
     }
 }
 
@@ -93,6 +95,8 @@ pub struct Captured {
     /// What eager parts read and write; graphs hold theirs themselves.
     #[expect(dead_code, reason = "held, so that it lives; nobody looks at it")]
     pub(super) memory: [Rc<Arena>; 3],
+    /// Activations of its graphs, in the order in which the step allocates them.
+    pub(super) activations: Vec<Address>,
     /// Where its outputs lie, until something else of the pools is run.
     pub outputs: StepOutputs,
 }

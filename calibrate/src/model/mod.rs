@@ -7,6 +7,7 @@
 mod batch;
 mod captured;
 mod eager;
+mod fitted;
 mod planned;
 mod products;
 mod record;
@@ -21,6 +22,7 @@ use kernels::units::{Requests, Rows};
 
 pub use batch::{Batch, BatchError, Request};
 pub use captured::{Call, Captured, Part, Recorded};
+pub use fitted::Fitted;
 pub use planned::Planned;
 pub use weights::{Filling, WeightName};
 
@@ -30,7 +32,7 @@ pub use crate::graph_mode::Mode;
 use crate::pool::{NotAllocated, Pool};
 use eager::EagerRunner;
 use products::Products;
-use record::Recorder;
+use record::{Recorder, Recording};
 
 /// Why a step could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -117,15 +119,25 @@ impl Model {
 
     /// The shape of a step of `rows` decodes.
     pub fn decode_shape(&self, rows: Rows) -> StepShape {
-        let requests = Requests(rows.0);
-        let (heads, table) = (self.geometry.kv_heads, self.limits.blocks_per_request);
-        let splits = DecodeSplits::choose(requests, heads, table, self.multiprocessors);
+        let splits = self.splits(Requests(rows.0));
         self.shape(rows, AttentionShape::Decode { splits }, rows)
     }
 
     /// The shape of a step of chunks of any length, at most `requests` of them; each request's last row is sampled.
     pub fn mixed_shape(&self, rows: Rows, requests: Requests) -> StepShape {
         self.shape(rows, AttentionShape::Mixed { requests, longest_chunk: rows }, Rows(requests.0))
+    }
+
+    /// The shape of a step of `decodes` requests that decode, and behind them chunks of so many `prefills`, the longest of
+    /// `longest_chunk` rows; a kernel for each kind. Eager, or between the graphs of PIECEWISE.
+    pub fn separate_shape(&self, rows: Rows, decodes: Requests, prefills: Requests, longest_chunk: Rows) -> StepShape {
+        let splits = self.splits(decodes);
+        let attention = AttentionShape::Separate { decodes, splits, prefills, longest_chunk };
+        self.shape(rows, attention, Rows(attention.requests(rows).0))
+    }
+
+    fn splits(&self, requests: Requests) -> DecodeSplits {
+        DecodeSplits::choose(requests, self.geometry.kv_heads, self.limits.blocks_per_request, self.multiprocessors)
     }
 
     fn shape(&self, rows: Rows, attention: AttentionShape, sampled: Rows) -> StepShape {
@@ -206,9 +218,29 @@ impl Model {
         let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
         let mut recorder = Recorder::new(session, mode, &mut self.pools, &self.products, &self.memory);
         let outputs = step.run(&mut recorder, Output::HeldWeakly)?;
-        let (session, parts) = recorder.finish()?;
+        let Recording { session, parts, activations } = recorder.finish()?;
         session.synchronize()?;
-        Ok(Recorded { mode, parts, products: Rc::clone(&self.products), memory: self.held(), outputs })
+        let (products, memory) = (Rc::clone(&self.products), self.held());
+        Ok(Recorded { mode, parts, products, memory, activations, outputs })
+    }
+
+    /// A captured step with eager parts for this shape of as many rows: another number of sampled rows, and under PIECEWISE
+    /// other requests. Under FULL attention must be that of the capture.
+    ///
+    /// # Errors
+    /// As for [`Model::run`]; a shape that the graphs do not serve.
+    pub fn fit(&mut self, captured: &Rc<Captured>, shape: &StepShape) -> Result<Fitted, StepError> {
+        self.admit(shape)?;
+        let step = Step::new(&self.geometry, self.constants, &self.weights, &self.buffers, *shape)?;
+        let mut fitter = fitted::Fitter::new(captured, &mut self.pools.eager, &self.products);
+        let outputs = step.run(&mut fitter, Output::HeldWeakly)?;
+        let fitted = Fitted::new(captured, fitter.finish(), outputs);
+        Ok(fitted.ok_or_else(|| ShapeError {
+            kernel: "decoder step",
+            key: "eager parts",
+            value: "others".to_owned(),
+            expected: "those between the graphs that were captured".to_owned(),
+        })?)
     }
 
     /// The calls of an eager step, to be made again and again, or some of them alone. They are made once, so that every
@@ -321,10 +353,7 @@ impl Model {
 
     /// Refuses a shape that the buffers do not hold.
     fn admit(&self, shape: &StepShape) -> Result<(), StepError> {
-        let requests = match shape.attention {
-            AttentionShape::Decode { .. } => shape.rows.0,
-            AttentionShape::Mixed { requests, .. } => requests.0,
-        };
+        let requests = shape.attention.requests(shape.rows).0;
         for (key, value, most) in [
             ("rows", shape.rows.0, self.limits.rows.0),
             ("requests", requests, self.limits.requests.0),

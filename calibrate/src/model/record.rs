@@ -23,6 +23,16 @@ pub(super) struct Recorder<'a> {
     parts: Vec<Part<Graph>>,
     /// Calls since the last graph.
     eager: Vec<Call>,
+    /// What was allocated inside captures, in order.
+    activations: Vec<Address>,
+}
+
+/// What a recorder leaves.
+pub(super) struct Recording<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) parts: Vec<Part<Graph>>,
+    /// Activations of the graphs, in the order in which the step allocates them.
+    pub(super) activations: Vec<Address>,
 }
 
 /// Whether the stream captures.
@@ -41,14 +51,14 @@ impl<'a> Recorder<'a> {
     ) -> Self {
         let memory = [Rc::clone(memory), Rc::clone(pools.graphs.source())];
         let phase = Some(Phase::Eager(session));
-        Self { phase, mode, pools, products, memory, parts: Vec::new(), eager: Vec::new() }
+        Self { phase, mode, pools, products, memory, parts: Vec::new(), eager: Vec::new(), activations: Vec::new() }
     }
 
     /// The parts, in order.
-    pub(super) fn finish(mut self) -> Result<(&'a mut Session, Vec<Part<Graph>>), StepError> {
+    pub(super) fn finish(mut self) -> Result<Recording<'a>, StepError> {
         let session = self.stop_capturing()?;
         self.keep_eager_calls();
-        Ok((session, self.parts))
+        Ok(Recording { session, parts: self.parts, activations: self.activations })
     }
 
     fn keep_eager_calls(&mut self) {
@@ -101,11 +111,12 @@ impl Activations for Recorder<'_> {
     type Error = StepError;
 
     fn allocate(&mut self, bytes: u64) -> Result<Address, StepError> {
-        let pool = match self.phase {
-            Some(Phase::Capturing(_)) => &mut self.pools.graphs,
-            _ => &mut self.pools.eager,
-        };
-        Ok(pool.allocate(bytes)?)
+        if !matches!(self.phase, Some(Phase::Capturing(_))) {
+            return Ok(self.pools.eager.allocate(bytes)?);
+        }
+        let activation = self.pools.graphs.allocate(bytes)?;
+        self.activations.push(activation);
+        Ok(activation)
     }
 
     fn free(&mut self, activation: Address) -> Result<(), StepError> {

@@ -1,5 +1,7 @@
 //! A tiny model: graphs against eager steps, the two modes against each other, padding, and the reference.
 
+use std::rc::Rc;
+
 use kernels::bf16::{self, Bf16};
 use kernels::geometry::GeometryError;
 use kernels::launch::{Address, DecodeSplits};
@@ -92,8 +94,8 @@ type Check = fn(&mut Bench<'_>, &Graphs) -> Result<String, Failed>;
 
 /// Graphs of the steps, in their order.
 struct Graphs {
-    full: Vec<Captured>,
-    piecewise: Vec<Captured>,
+    full: Vec<Rc<Captured>>,
+    piecewise: Vec<Rc<Captured>>,
 }
 
 /// What only the own products allow: cuBLASLt may take several nodes for one.
@@ -102,10 +104,11 @@ const COUNTS: [(&str, Check); 2] = [
     ("PIECEWISE graphs hold every launch", |bench, graphs| bench.counts(&graphs.piecewise)),
 ];
 
-const CHECKS: [(&str, Check); 5] = [
+const CHECKS: [(&str, Check); 6] = [
     ("FULL replay = eager, bit for bit", |bench, graphs| bench.replays_equal_eager(&graphs.full)),
     ("PIECEWISE replay = eager, bit for bit", |bench, graphs| bench.replays_equal_eager(&graphs.piecewise)),
     ("FULL = PIECEWISE, bit for bit", |bench, graphs| bench.modes_agree(&graphs.full, &graphs.piecewise)),
+    ("fitted graphs = eager, bit for bit", |bench, graphs| bench.fitted_graphs_equal_eager(graphs)),
     ("padded rows change nothing", |bench, graphs| bench.padding(&graphs.full)),
     ("eager steps against f64", |bench, _| bench.reference()),
 ];
@@ -169,7 +172,10 @@ fn steps(model: &Model) -> Vec<Step> {
         let batches = [vec![(7, 0), (1, 20), (9, 14)], vec![(17, 30), (1, 1), (1, 15), (3, 0)]];
         step(format!("{rows} mixed rows"), model, model.mixed_shape(Rows(rows), Requests(requests)), &batches)
     });
-    mixed.into_iter().chain(decodes).collect()
+    let batches = [vec![(1, 20), (1, 33), (7, 0), (9, 14)], vec![(1, 1), (1, 47), (17, 30)]];
+    let shape = model.separate_shape(Rows(tiny::ROWS), Requests(2), Requests(3), Rows(17));
+    let apart = step("decodes and chunks apart".to_owned(), model, shape, &batches);
+    mixed.into_iter().chain([apart]).chain(decodes).collect()
 }
 
 fn step(name: String, model: &Model, shape: StepShape, batches: &[Vec<(u32, u32)>; 2]) -> Step {
@@ -186,21 +192,26 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Captures every step, one after the other into the same pool.
-    fn capture(&mut self, mode: Mode) -> Result<Vec<Captured>, Failed> {
-        let captured = self.steps.iter().map(|step| self.model.capture(self.session, &step.shape, mode));
-        Ok(captured.collect::<Result<_, _>>()?)
+    fn capture(&mut self, mode: Mode) -> Result<Vec<Rc<Captured>>, Failed> {
+        let capture = |step: &Step| self.model.capture(self.session, &step.shape, mode).map(Rc::new);
+        Ok(self.steps.iter().map(capture).collect::<Result<_, _>>()?)
     }
 
     /// One graph, or one more than layers; in them every launch before the head but the eager ones.
-    fn counts(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+    fn counts(&mut self, captured: &[Rc<Captured>]) -> Result<String, Failed> {
         let layers = self.model.geometry().layers as usize;
         let mut all = (0, 0);
         for (step, captured) in self.steps.iter().zip(captured) {
             // Behind the graphs: the choice of rows, the LM head, the choice of tokens.
             let before_head = self.model.step_launches(&step.shape)? as usize - 3;
-            let is_split = matches!(step.shape.attention, AttentionShape::Decode { splits } if splits.count() > 1);
-            // Cache write, attention, and the join of its ranges.
-            let eager = layers * if is_split { 3 } else { 2 };
+            // Cache write, attention of one kind or both, and the join of its ranges.
+            let joins = |splits: DecodeSplits| usize::from(splits.count() > 1);
+            let eager = layers
+                * match step.shape.attention {
+                    AttentionShape::Mixed { .. } => 2,
+                    AttentionShape::Decode { splits } => 2 + joins(splits),
+                    AttentionShape::Separate { splits, .. } => 3 + joins(splits),
+                };
             let (graphs, nodes) = captured.graphs_and_nodes();
             let want = match captured.mode {
                 Mode::Full => (1, before_head),
@@ -217,7 +228,7 @@ impl Bench<'_> {
     }
 
     /// Both batches through every graph: the second shows that a replay reads what is there now.
-    fn replays_equal_eager(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+    fn replays_equal_eager(&mut self, captured: &[Rc<Captured>]) -> Result<String, Failed> {
         for (step, captured) in self.steps.iter().zip(captured) {
             let mut eager = Vec::new();
             for batch in &step.batches {
@@ -233,7 +244,29 @@ impl Bench<'_> {
         Ok(format!("{} steps, inputs changed between replays", self.steps.len()))
     }
 
-    fn modes_agree(&mut self, full: &[Captured], piecewise: &[Captured]) -> Result<String, Failed> {
+    /// Graphs with eager parts of other steps: a rung of mixed rows whose attention has a kernel for each kind, and one that
+    /// samples fewer rows than it was captured for.
+    fn fitted_graphs_equal_eager(&mut self, graphs: &Graphs) -> Result<String, Failed> {
+        let apart = self.steps.iter().find(|step| matches!(step.shape.attention, AttentionShape::Separate { .. }));
+        let mixed = self.steps.iter().position(|step| step.shape.rows == Rows(tiny::ROWS));
+        let (Some(apart), Some(mixed)) = (apart, mixed) else { return Ok("no such steps".to_owned()) };
+        let few = &self.steps[mixed];
+        let fewer = StepShape { sampled: Rows(few.batches[0].requests.len() as u32), ..few.shape };
+        let fewer = Step { name: format!("{}, fewer sampled", few.name), shape: fewer, batches: few.batches.clone() };
+        for (step, captured) in [(apart, &graphs.piecewise[mixed]), (&fewer, &graphs.full[mixed])] {
+            let fitted = self.model.fit(captured, &step.shape)?;
+            for batch in &step.batches[..1] {
+                let eager = self.eager(step, batch)?;
+                self.prepare(step, batch)?;
+                self.session.fill(fitted.outputs.logits, 0xff, self.logits_bytes(step) as u64)?;
+                fitted.make(self.session, 0..fitted.calls())?;
+                self.traces(step, fitted.outputs.logits)?.compare(&eager, step)?;
+            }
+        }
+        Ok("a FULL and a PIECEWISE graph".to_owned())
+    }
+
+    fn modes_agree(&mut self, full: &[Rc<Captured>], piecewise: &[Rc<Captured>]) -> Result<String, Failed> {
         for ((step, full), piecewise) in self.steps.iter().zip(full).zip(piecewise) {
             let batch = &step.batches[1];
             self.replay(step, batch, full)?.compare(&self.replay(step, batch, piecewise)?, step)?;
@@ -243,7 +276,7 @@ impl Bench<'_> {
 
     /// A batch with padding, and the same one with a request more instead of the padding: the common requests' logits are
     /// the same bits; and nothing but the slots of real rows is written.
-    fn padding(&mut self, captured: &[Captured]) -> Result<String, Failed> {
+    fn padding(&mut self, captured: &[Rc<Captured>]) -> Result<String, Failed> {
         let mut checked = 0;
         for (step, captured) in self.steps.iter().zip(captured) {
             let padded = &step.batches[0];

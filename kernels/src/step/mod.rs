@@ -25,6 +25,8 @@ use crate::work::step_operations;
 
 /// Bytes of a bf16 activation.
 const ACTIVATION_BYTES: u64 = 2;
+/// Bytes of an element of the static buffers.
+const WORD_BYTES: u64 = 4;
 
 /// What a configuration says beside the shape of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +132,29 @@ pub enum AttentionShape {
         /// Rows of the longest chunk that the launch must hold.
         longest_chunk: Rows,
     },
+    /// Requests that decode first, one new token each, then chunks, a kernel for each kind, as backends launch them that
+    /// have two. The rows at which the chunks begin are fixed with the number of decodes, so no graph holds it.
+    Separate {
+        /// Requests that decode, at least 1.
+        decodes: Requests,
+        /// Ranges that their contexts are cut into.
+        splits: DecodeSplits,
+        /// Requests with a chunk, at least 1.
+        prefills: Requests,
+        /// Rows of the longest chunk that the launch must hold.
+        longest_chunk: Rows,
+    },
+}
+
+impl AttentionShape {
+    /// Requests of a step of so many rows.
+    pub fn requests(self, rows: Rows) -> Requests {
+        match self {
+            Self::Decode { .. } => Requests(rows.0),
+            Self::Mixed { requests, .. } => requests,
+            Self::Separate { decodes, prefills, .. } => Requests(decodes.0.saturating_add(prefills.0)),
+        }
+    }
 }
 
 /// The shape of a step: what a graph holds fixed.
@@ -189,13 +214,20 @@ impl<'a> Step<'a> {
                 return refuse(key, layers as u32, format!("one for each of the model's {} layers", model.layers));
             }
         }
-        let (requests, chunk) = match shape.attention {
-            AttentionShape::Decode { .. } => (shape.rows.0, 1),
-            AttentionShape::Mixed { requests, longest_chunk } => (requests.0, longest_chunk.0),
+        let (decodes, chunks, chunk) = match shape.attention {
+            AttentionShape::Decode { .. } => (shape.rows.0, 1, 1),
+            AttentionShape::Mixed { requests, longest_chunk } => (1, requests.0, longest_chunk.0),
+            AttentionShape::Separate { decodes, prefills, longest_chunk, .. } => {
+                (decodes.0, prefills.0, longest_chunk.0)
+            }
         };
-        for (key, count) in
-            [("rows", shape.rows.0), ("requests", requests), ("longest_chunk", chunk), ("sampled", shape.sampled.0)]
-        {
+        for (key, count) in [
+            ("rows", shape.rows.0),
+            ("decodes", decodes),
+            ("requests", chunks),
+            ("longest_chunk", chunk),
+            ("sampled", shape.sampled.0),
+        ] {
             if count == 0 {
                 return refuse(key, count, "at least 1".into());
             }
@@ -209,11 +241,14 @@ impl<'a> Step<'a> {
     /// Launches of the step, products among them.
     pub fn launches(&self) -> u32 {
         let row_choice = 1;
-        let joins = match self.shape.attention {
-            AttentionShape::Decode { splits } if splits != DecodeSplits::WHOLE => self.model.layers,
-            _ => 0,
+        let layers = self.model.layers;
+        let joins = |splits| if splits == DecodeSplits::WHOLE { 0 } else { layers };
+        let more = match self.shape.attention {
+            AttentionShape::Mixed { .. } => 0,
+            AttentionShape::Decode { splits } => joins(splits),
+            AttentionShape::Separate { splits, .. } => joins(splits) + layers,
         };
-        step_operations(self.model) + row_choice + joins
+        step_operations(self.model) + row_choice + more
     }
 
     /// Hands every part to `runner`. The model's output is freed as `output` says. After an error, activations that were
@@ -330,60 +365,93 @@ impl<'a> Step<'a> {
         cache: Address,
     ) -> Result<(), R::Error> {
         let [query_heads, kv_heads, head_size] = self.heads();
-        let (block_size, blocks_per_request) = (int(self.shape.block_size), int(self.shape.blocks_per_request));
-        let &StaticBuffers { slots, block_table, context_lens, query_starts, .. } = self.buffers;
+        let (slots, block_size) = (self.buffers.slots, int(self.shape.block_size));
         let write = KvWrite { cache, qkv, slots, query_heads, kv_heads, head_size, block_size };
         runner.perform(StepPart::Launch(write.over(self.shape.rows)?))?;
-        let scale = 1.0 / (self.model.head_size as f32).sqrt();
         match self.shape.attention {
             AttentionShape::Mixed { requests, longest_chunk } => {
-                let prefill = PrefillAttention {
-                    out,
-                    qkv,
-                    cache,
-                    block_table,
-                    query_starts,
-                    context_lens,
-                    query_heads,
-                    kv_heads,
-                    head_size,
-                    block_size,
-                    blocks_per_request,
-                    scale,
-                };
-                runner.perform(StepPart::Launch(prefill.over(requests, longest_chunk)?))
+                self.prefill_attention(runner, [qkv, out, cache], Requests(0), requests, longest_chunk)
             }
             AttentionShape::Decode { splits } => {
-                let requests = Requests(self.shape.rows.0);
-                let partial = match splits.partial_bytes(requests, self.model.query_heads, self.model.head_size) {
-                    0 => Address::NONE,
-                    bytes => runner.allocate(bytes)?,
-                };
-                let decode = DecodeAttention {
-                    out,
-                    partial,
-                    qkv,
-                    cache,
-                    block_table,
-                    context_lens,
-                    query_heads,
-                    kv_heads,
-                    head_size,
-                    block_size,
-                    blocks_per_request,
-                    splits: int(splits.count()),
-                    scale,
-                };
-                runner.perform(StepPart::Launch(decode.over(requests)?))?;
-                if partial == Address::NONE {
-                    return Ok(());
-                }
-                let splits = decode.splits;
-                let merge = DecodeAttentionMerge { out, partial, query_heads, head_size, splits };
-                runner.perform(StepPart::Launch(merge.over(requests)?))?;
-                runner.free(partial)
+                self.decode_attention(runner, [qkv, out, cache], Requests(self.shape.rows.0), splits)
+            }
+            AttentionShape::Separate { decodes, splits, prefills, longest_chunk } => {
+                self.decode_attention(runner, [qkv, out, cache], decodes, splits)?;
+                self.prefill_attention(runner, [qkv, out, cache], decodes, prefills, longest_chunk)
             }
         }
+    }
+
+    /// Attention of `requests` requests behind the `first` ones, whose rows `query_starts` tells.
+    fn prefill_attention<R: StepRunner>(
+        &self,
+        runner: &mut R,
+        [qkv, out, cache]: [Address; 3],
+        first: Requests,
+        requests: Requests,
+        longest_chunk: Rows,
+    ) -> Result<(), R::Error> {
+        let [query_heads, kv_heads, head_size] = self.heads();
+        let (block_size, blocks_per_request) = (int(self.shape.block_size), int(self.shape.blocks_per_request));
+        let first = u64::from(first.0);
+        let prefill = PrefillAttention {
+            out,
+            qkv,
+            cache,
+            block_table: self.buffers.block_table.offset(first * u64::from(self.shape.blocks_per_request) * WORD_BYTES),
+            query_starts: self.buffers.query_starts.offset(first * WORD_BYTES),
+            context_lens: self.buffers.context_lens.offset(first * WORD_BYTES),
+            query_heads,
+            kv_heads,
+            head_size,
+            block_size,
+            blocks_per_request,
+            scale: self.scale(),
+        };
+        runner.perform(StepPart::Launch(prefill.over(requests, longest_chunk)?))
+    }
+
+    /// Attention of the first `requests` requests, a row each.
+    fn decode_attention<R: StepRunner>(
+        &self,
+        runner: &mut R,
+        [qkv, out, cache]: [Address; 3],
+        requests: Requests,
+        splits: DecodeSplits,
+    ) -> Result<(), R::Error> {
+        let [query_heads, kv_heads, head_size] = self.heads();
+        let partial = match splits.partial_bytes(requests, self.model.query_heads, self.model.head_size) {
+            0 => Address::NONE,
+            bytes => runner.allocate(bytes)?,
+        };
+        let decode = DecodeAttention {
+            out,
+            partial,
+            qkv,
+            cache,
+            block_table: self.buffers.block_table,
+            context_lens: self.buffers.context_lens,
+            query_heads,
+            kv_heads,
+            head_size,
+            block_size: int(self.shape.block_size),
+            blocks_per_request: int(self.shape.blocks_per_request),
+            splits: int(splits.count()),
+            scale: self.scale(),
+        };
+        runner.perform(StepPart::Launch(decode.over(requests)?))?;
+        if partial == Address::NONE {
+            return Ok(());
+        }
+        let splits = decode.splits;
+        let merge = DecodeAttentionMerge { out, partial, query_heads, head_size, splits };
+        runner.perform(StepPart::Launch(merge.over(requests)?))?;
+        runner.free(partial)
+    }
+
+    /// Of the products of queries and keys.
+    fn scale(&self) -> f32 {
+        1.0 / (self.model.head_size as f32).sqrt()
     }
 
     fn mlp<R: StepRunner>(&self, runner: &mut R, normed: Address, weights: &LayerWeights) -> Result<Address, R::Error> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::geometry::ModelShape;
-use crate::launch::Kernel;
+use crate::launch::{Kernel, Launch};
 
 #[test]
 fn presets_have_constants_of_their_own() {
@@ -111,6 +111,17 @@ const MIXED: StepShape = StepShape {
     ..DECODE
 };
 
+const SEPARATE: StepShape = StepShape {
+    attention: AttentionShape::Separate {
+        decodes: Requests(3),
+        splits: DecodeSplits::WHOLE,
+        prefills: Requests(2),
+        longest_chunk: Rows(4),
+    },
+    sampled: Rows(5),
+    ..DECODE
+};
+
 fn run(model: &ModelGeometry, shape: StepShape, output: Output) -> (Notes, u32) {
     let (weights, buffers) = (weights(model.layers as usize), buffers(model.layers as usize));
     let step = Step::new(model, Constants::default(), &weights, &buffers, shape).unwrap();
@@ -150,6 +161,7 @@ fn parts_come_in_order() {
     let spell = |model: &ModelGeometry, shape| spelled(&run(model, shape, Output::HeldThroughHead).0.parts);
     assert_eq!(spell(&plain, DECODE), "enPr|wd/PnPsPnPr|wd/PnPsPn#ePa");
     assert_eq!(spell(&plain, MIXED), "enPr|wp/PnPsPnPr|wp/PnPsPn#ePa");
+    assert_eq!(spell(&plain, SEPARATE), "enPr|wdp/PnPsPnPr|wdp/PnPsPn#ePa");
     let split = StepShape { attention: AttentionShape::Decode { splits: DecodeSplits::exactly(2) }, ..DECODE };
     assert_eq!(spell(&plain, split), "enPr|wdm/PnPsPnPr|wdm/PnPsPn#ePa");
     let normed = geometry(|shape| (shape.qk_norm, shape.layers) = (true, 1));
@@ -157,16 +169,38 @@ fn parts_come_in_order() {
 }
 
 #[test]
-fn launches_are_the_operations_and_the_row_choice_and_the_joins() {
+fn launches_are_the_operations_the_row_choice_and_what_attention_has_more() {
     let split = StepShape { attention: AttentionShape::Decode { splits: DecodeSplits::exactly(2) }, ..DECODE };
     for model in [geometry(|_| {}), geometry(|shape| (shape.qk_norm, shape.layers) = (true, 5))] {
-        for (shape, joins) in [(DECODE, 0), (MIXED, 0), (split, model.layers)] {
+        for (shape, joins) in [(DECODE, 0), (MIXED, 0), (split, model.layers), (SEPARATE, model.layers)] {
             let (notes, launches) = run(&model, shape, Output::HeldThroughHead);
             let counted = notes.parts.iter().filter(|part| !matches!(part, StepPart::Enter(_))).count();
             assert_eq!(counted, launches as usize);
             assert_eq!(launches, step_operations(&model) + 1 + joins);
         }
     }
+}
+
+#[test]
+fn chunks_behind_decodes_find_their_requests() {
+    let (notes, _) = run(&geometry(|shape| shape.layers = 1), SEPARATE, Output::HeldThroughHead);
+    let launched = |kernel| {
+        let of_kernel = |part: &StepPart| match part {
+            StepPart::Launch(launch) if launch.kernel == kernel => Some(launch.clone()),
+            _ => None,
+        };
+        notes.parts.iter().find_map(of_kernel).unwrap()
+    };
+    // Pointers come first, those of decodes with one more; the buffers begin at 2^33.
+    let pointers = |launch: &Launch, first: usize| -> Vec<u64> {
+        let words = launch.arguments.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        words.take(6).skip(first).map(|word| word - 0x2_0000_0000).collect()
+    };
+    let (decode, prefill) = (launched(Kernel::DecodeAttention), launched(Kernel::PrefillAttention));
+    assert_eq!((decode.grid, prefill.grid), ([3, 2, 1], [1, 4, 2]));
+    // Cache, block table, context lengths; and three requests further on (4 blocks each), their first rows between.
+    assert_eq!(pointers(&decode, 3), [0, 0, 0]);
+    assert_eq!(pointers(&prefill, 2), [0, 3 * 4 * 4, 3 * 4, 3 * 4]);
 }
 
 #[test]
