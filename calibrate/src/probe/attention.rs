@@ -1,9 +1,11 @@
 //! Attention of all layers: decodes over (requests, context), prefills over (chunk, context).
 //!
-//! A point is a graph of the cache writes and attention kernels of every layer, replayed on requests of its own. The fixed
-//! cost of a graph is taken off, for a FULL step pays it once and its dense part holds it. The kernels here are separate
-//! ones for decode steps and for steps with chunks, so that no figure of mixed steps follows from these two: where an
-//! engine's backend has separate kernels too, the parts add; a backend with one kernel for both needs a table of its own.
+//! A point is a graph of the cache writes and attention kernels of every layer, replayed on requests of its own, the device's
+//! cache emptied before it: keys and values of a step are cold, for all weights were read since. The copy that does it is a
+//! point of the same campaign, and its time is taken off. The fixed cost of a graph is taken off too, for a FULL step pays it
+//! once and its dense part holds it. The kernels here are separate ones for decode steps and for steps with chunks, so that
+//! no figure of mixed steps follows from these two: where an engine's backend has separate kernels too, the parts add; a
+//! backend with one kernel for both needs a table of its own.
 //!
 //! A graph of more rows than requests pads with requests of no token and no context. What each of them costs is measured
 //! with one real request, among sizes whose contexts are cut into ranges alike: another number of ranges would change the
@@ -14,12 +16,14 @@ use std::cell::RefCell;
 use kernels::units::{Requests, Rows};
 
 use super::bench::{Bench, Campaigns, Point, Probed};
+use super::cold_cache::ColdCache;
 use super::error::ProbeError;
 use super::inputs::Inputs;
 use super::parts::{NODE_BYTES_MOST, PartGraph, ReplayOn, StepPart, without};
 use super::result::{DecodePoint, DecodeTable, PrefillPoint, PrefillTable};
+use super::work::Launches;
 use crate::fit::Line;
-use crate::measure::Estimate;
+use crate::measure::{Estimate, Measured};
 use crate::model::Model;
 
 /// Times decode attention on the grid of these requests and contexts (the new token included). `frame_us` is the device time
@@ -55,18 +59,21 @@ pub fn decode(
     // Where as many ranges are joined as in the largest graph, there are as many kernels too.
     let nodes = graphs.last().map_or(0, |graph| graph.2.nodes);
     let alike: Vec<usize> = (0..graphs.len()).filter(|&index| graphs[index].2.nodes == nodes).collect();
+    let cold = ColdCache::new(bench)?;
     let model = RefCell::new(model);
     let on = |index: usize, inputs: Inputs, name: String| {
         let (_, shape, graph) = &graphs[index];
-        Point::new(name, ReplayOn { graph, model: &model, shape: *shape, inputs })
+        Point::new(name, ReplayOn { graph, cold: &cold, model: &model, shape: *shape, inputs })
     };
     let filled = inputs.iter().map(|(index, context, inputs)| {
         on(*index, inputs.clone(), format!("{} decodes, context {context}", graphs[*index].0))
     });
     let padded = alike.iter().map(|&index| on(index, alone.clone(), format!("1 decode padded to {}", graphs[index].0)));
     let mut campaigns = Campaigns::default();
-    let measured = bench.device("decode attention, device", filled.chain(padded).collect(), &mut campaigns)?;
-    let points = inputs.iter().zip(measured.times_us()).map(|((index, context, inputs), time_us)| DecodePoint {
+    let points = filled.chain(padded).chain([emptying(&cold)]).collect();
+    let measured = bench.device("decode attention, device", points, &mut campaigns)?;
+    let times_us = behind_emptying(&measured);
+    let points = inputs.iter().zip(times_us).map(|((index, context, inputs), time_us)| DecodePoint {
         requests: requests[*index],
         context: *context,
         shares_blocks: inputs.shares_blocks,
@@ -107,20 +114,33 @@ pub fn prefill(
             inputs.push((index, context, Inputs::chunk(model, chunk, context)?));
         }
     }
+    let cold = ColdCache::new(bench)?;
     let model = RefCell::new(model);
     let points = inputs.iter().map(|(index, context, inputs)| {
         let (shape, graph) = &graphs[*index];
         let name = format!("chunk of {} behind {context}", chunks[*index]);
-        Point::new(name, ReplayOn { graph, model: &model, shape: *shape, inputs: inputs.clone() })
+        Point::new(name, ReplayOn { graph, cold: &cold, model: &model, shape: *shape, inputs: inputs.clone() })
     });
+    let points = points.chain([emptying(&cold)]).collect();
     let mut campaigns = Campaigns::default();
-    let measured = bench.device("prefill attention, device", points.collect(), &mut campaigns)?;
-    let points = inputs.iter().zip(measured.times_us()).map(|((index, context, _), time_us)| PrefillPoint {
+    let measured = bench.device("prefill attention, device", points, &mut campaigns)?;
+    let points = inputs.iter().zip(behind_emptying(&measured)).map(|((index, context, _), time_us)| PrefillPoint {
         chunk: chunks[*index],
         context: *context,
         device_us: without(time_us, frame_us),
     });
     Ok(campaigns.with(PrefillTable { points: points.collect(), separate_kernels: true }))
+}
+
+/// The last point of every campaign here: what comes before each of the others.
+fn emptying<'w>(cold: &ColdCache) -> Point<'w> {
+    Point::new("emptying the cache", Launches { launch: cold.launch.clone(), count: 1 })
+}
+
+/// The times of all points but the last, without that of the last.
+fn behind_emptying(measured: &Measured<Point<'_>>) -> Vec<Estimate> {
+    let last = measured.points.len().saturating_sub(1);
+    (0..last).map(|point| measured.derive(|medians_us| medians_us[point] - medians_us[last])).collect()
 }
 
 /// A grid of sizes and contexts.

@@ -20,6 +20,9 @@ use crate::measure::{
 /// Tries of one measurement whose gate opened by itself.
 const TRIES: u32 = 3;
 
+/// Repetitions behind one gate: a graph may take more of a queue than one place. The self-check tries as many.
+const REPETITIONS_MOST: usize = 32;
+
 /// How long the gate stays shut behind the last call, so that this too has reached the device when the first may start.
 const SETTLING_NS: u64 = 20_000;
 
@@ -248,7 +251,7 @@ impl<'w> Visit<Point<'w>> for DeviceVisit<'_, '_> {
     }
 
     fn repetitions_most(&self, point: &Point<'w>) -> u32 {
-        (QUEUED_MOST / point.work.calls().max(1)).max(1) as u32
+        (QUEUED_MOST / point.work.calls().max(1)).clamp(1, REPETITIONS_MOST) as u32
     }
 }
 

@@ -45,7 +45,7 @@ pub fn run(
     let needs = series * (GRANULES * FREE_MEMORY_GRANULE.0 + 2 * u64::from(LEAST) * nodes * NODE_BYTES_MOST / 3);
     bench.require("making executables by the dozen", needs)?;
     stands_still(bench)?;
-    let mut kept = Vec::new();
+    let mut kept = Kept::default();
     let mut descriptors = Vec::new();
     for &mode in modes {
         let recorded = bench.on(|session| model.record(session, &shape, mode))?;
@@ -61,8 +61,19 @@ pub fn run(
         both.push((graph.nodes() as f64, each(bench, &[&graph], &mut kept)?));
     }
     let (node_bytes, graph_bytes) = shares(both[0], both[1]);
-    let granule = FREE_MEMORY_GRANULE;
+    let granule = Bytes(kept.granule);
     Ok(Campaigns::default().with(Executables { granule, graph_bytes, node_bytes, descriptors }))
+}
+
+/// Executables so far, and what all steps of free memory are multiples of; 0 before the first.
+#[derive(Default)]
+struct Kept {
+    executables: Vec<Executable>,
+    granule: u64,
+}
+
+fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 /// That nobody else moves memory now.
@@ -77,20 +88,23 @@ fn stands_still(bench: &Bench<'_>) -> Result<(), ProbeError> {
 
 /// Device memory of one executable of each of these graphs together. They are kept: what a driver takes back it may give
 /// again without asking the device.
-fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Vec<Executable>) -> Result<Estimate, ProbeError> {
+fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimate, ProbeError> {
     let before = bench.free()?;
+    let mut last = before.0;
     let mut readings = vec![(0, 0.0)];
     for count in 1..=MOST {
         bench.on(|session| {
             for graph in graphs {
                 let executable = session.instantiate(graph)?;
                 session.upload(&executable)?;
-                kept.push(executable);
+                kept.executables.push(executable);
             }
             Ok::<_, ProbeError>(session.synchronize()?)
         })?;
         let free = bench.free()?;
         let gone = before.0.saturating_sub(free.0);
+        kept.granule = greatest_common_divisor(kept.granule, last.abs_diff(free.0));
+        last = free.0;
         readings.push((count, gone as f64));
         // What is left may hold as much again: a device that is filled to the brim fails elsewhere.
         let is_enough = count >= LEAST && gone >= GRANULES * FREE_MEMORY_GRANULE.0;
@@ -98,7 +112,7 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Vec<Executable>) -> Res
             break;
         }
     }
-    let growth = Growth::of(&readings, FREE_MEMORY_GRANULE);
+    let growth = Growth::of(&readings, FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
     let growth = growth.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))?;
     Ok(growth.each_bytes)
 }
@@ -128,6 +142,12 @@ fn shares(short: (f64, Estimate), long: (f64, Estimate)) -> (Estimate, Estimate)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_granule_is_what_all_steps_are_multiples_of() {
+        let granule = |steps: &[u64]| steps.iter().fold(0, |granule, step| greatest_common_divisor(granule, *step));
+        assert_eq!((granule(&[]), granule(&[0, 4, 0, 6, 4]), granule(&[32, 64])), (0, 2, 32));
+    }
 
     #[test]
     fn shares_of_nodes_and_graphs_by_hand() {

@@ -14,6 +14,8 @@ mod bench;
 #[cfg(feature = "gpu")]
 mod clock_rate;
 #[cfg(feature = "gpu")]
+mod cold_cache;
+#[cfg(feature = "gpu")]
 pub mod dense;
 #[cfg(feature = "gpu")]
 mod error;

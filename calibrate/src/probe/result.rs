@@ -157,7 +157,7 @@ pub struct RungGrowth {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Executables {
-    /// The smallest step in which free memory fell.
+    /// What all steps in which free memory fell are multiples of.
     pub granule: Bytes,
     /// Of a graph, whatever its nodes.
     pub graph_bytes: Estimate,
