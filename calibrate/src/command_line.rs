@@ -120,6 +120,9 @@ pub(crate) struct ProbeOptions {
     /// Decides the order of the timings.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Layers of the model.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) layers: u32,
 }
 
 /// A probe by its name.

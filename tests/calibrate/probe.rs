@@ -10,8 +10,12 @@ const NOISY: [(&str, &str); 1] = [("RUNGWISE_DOUBLE_NOISE_PERMILLE", "20")];
 
 /// What a probe gives, its result as TOML.
 fn result(probe: &str, variables: &[(&str, &str)]) -> Table {
-    let run = Double::driver().calibrate(&["probe", probe, "--quick"], variables);
-    assert_eq!((run.code(), run.stderr(), run.complaints()), (Some(0), "", vec![]), "{probe}");
+    result_of(&[probe], variables)
+}
+
+fn result_of(probe: &[&str], variables: &[(&str, &str)]) -> Table {
+    let run = Double::driver().calibrate(&[&["probe", "--quick"], probe].concat(), variables);
+    assert_eq!((run.code(), run.stderr(), run.complaints()), (Some(0), "", vec![]), "{probe:?}");
     let table: Table = run.stdout().parse().expect("the result is TOML");
     table["result"].as_table().expect("the result is a table").clone()
 }
@@ -154,6 +158,20 @@ fn rungs_cost_what_their_calls_cost() {
     assert_eq!(growth(&points(ascending, "growth")).iter().sum::<f64>(), number(&ascending["pool"]));
 }
 
+/// More launches than a queue holds: in pieces, each behind a gate of its own.
+#[test]
+fn a_step_that_no_queue_holds_is_timed_in_pieces() {
+    let result = result_of(&["rungs", "--layers", "60"], &[]);
+    let mut planted = Planted::default();
+    for rung in points(&result, "rungs") {
+        let launches = number(&rung["launches"]);
+        assert!(launches > 480.0, "{launches}");
+        planted.expect("eager host", &rung["eager_host_us"], us::LAUNCH * launches);
+        planted.expect("eager device", &rung["eager_device_us"], us::EAGER_KERNEL * launches);
+    }
+    planted.are_found();
+}
+
 #[test]
 fn executables_take_what_is_planted() {
     let result =
@@ -288,7 +306,10 @@ fn what_spoils_a_probe_is_told() {
     };
     // 480 launches of 5 ms each take longer than the gate waits.
     insta::assert_snapshot!("gate", refusal("launch", &[("RUNGWISE_DOUBLE_LAUNCH_NS", "5000000")]));
+    // Half a second's worth of launches: too long only where a display hangs on the card.
+    let slow = [("RUNGWISE_DOUBLE_LAUNCH_NS", "1500000"), ("RUNGWISE_DOUBLE_DISPLAY", "1")];
+    insta::assert_snapshot!("gate_beside_a_display", refusal("launch", &slow));
     insta::assert_snapshot!("no_room_to_copy", refusal("bandwidth", &[("RUNGWISE_DOUBLE_MEMORY_BYTES", "1073741824")]));
-    let too_small = [("RUNGWISE_DOUBLE_MEMORY_BYTES", "1073741824")];
+    let too_small = [("RUNGWISE_DOUBLE_MEMORY_BYTES", "647987712")];
     insta::assert_snapshot!("no_room_for_executables", refusal("executables", &too_small));
 }

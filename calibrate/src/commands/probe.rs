@@ -65,7 +65,7 @@ fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Fai
     let ladder: &[u32] = if options.quick { &QUICK_LADDER } else { &LADDER };
     let ladder: Vec<Rows> = ladder.iter().copied().map(Rows).collect();
     let largest = *ladder.last().unwrap_or(&Rows(1));
-    let mut model = small_model(session, largest)?;
+    let mut model = small_model(session, largest, options.layers)?;
     let mut heard = |_: &Progress| {};
     let bench = &Bench::new(session, protocol, Limits::default(), &mut heard)?;
     let model = &mut model;
@@ -104,10 +104,10 @@ fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Fai
     }
 }
 
-/// Four layers of Llama's shape, small in every width.
-fn small_model(session: &mut Session, rows: Rows) -> Result<Model, ProbeError> {
+/// Llama's shape, small in every width.
+fn small_model(session: &mut Session, rows: Rows, layers: u32) -> Result<Model, ProbeError> {
     let shape = ModelShape {
-        layers: 4,
+        layers,
         hidden: 512,
         intermediate: 1_536,
         query_heads: 8,

@@ -21,9 +21,10 @@ use crate::model::{Mode, Model};
 /// Readings of free memory beforehand, and the time between two of them.
 const STILL_READINGS: usize = 5;
 const STILL_PAUSE: Duration = Duration::from_millis(20);
-/// Executables of each graph, at least and at most.
+/// Executables of each graph, at least and at most; and how many are enough where memory is short.
 const LEAST: u32 = 64;
 const MOST: u32 = 2_048;
+const LEAST_OF_SHORT: u32 = 16;
 /// Growth in granules that is enough: a reading is off by half a granule.
 const GRANULES: u64 = 128;
 /// The short one of the two graphs that tell a node's share from a graph's, as a part of the long one.
@@ -42,10 +43,11 @@ pub fn run(
     let shape = model.decode_shape(rows);
     let nodes = u64::from(model.step_launches(&shape)?);
     let series = modes.len() as u64 + 2;
-    let needs = series * (GRANULES * FREE_MEMORY_GRANULE.0 + 2 * u64::from(LEAST) * nodes * NODE_BYTES_MOST / 3);
+    let needs = series * u64::from(LEAST_OF_SHORT) * nodes * NODE_BYTES_MOST;
     bench.require("making executables by the dozen", needs)?;
+    let allowed = bench.free()?.0 / (2 * series);
     stands_still(bench)?;
-    let mut kept = Kept::default();
+    let mut kept = Kept { executables: Vec::new(), granule: 0, allowed };
     let mut descriptors = Vec::new();
     for &mode in modes {
         let recorded = bench.on(|session| model.record(session, &shape, mode))?;
@@ -65,11 +67,13 @@ pub fn run(
     Ok(Campaigns::default().with(Executables { granule, graph_bytes, node_bytes, descriptors }))
 }
 
-/// Executables so far, and what all steps of free memory are multiples of; 0 before the first.
-#[derive(Default)]
+/// Executables so far.
 struct Kept {
     executables: Vec<Executable>,
+    /// What all steps of free memory are multiples of; 0 before the first.
     granule: u64,
+    /// Bytes that each series may take.
+    allowed: u64,
 }
 
 fn greatest_common_divisor(one: u64, other: u64) -> u64 {
@@ -106,9 +110,9 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimat
         kept.granule = greatest_common_divisor(kept.granule, last.abs_diff(free.0));
         last = free.0;
         readings.push((count, gone as f64));
-        // What is left may hold as much again: a device that is filled to the brim fails elsewhere.
         let is_enough = count >= LEAST && gone >= GRANULES * FREE_MEMORY_GRANULE.0;
-        if is_enough || free.0 < gone {
+        // Wider intervals are better than a device without memory, which fails elsewhere.
+        if is_enough || (count >= LEAST_OF_SHORT && gone >= kept.allowed) {
             break;
         }
     }

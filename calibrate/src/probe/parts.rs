@@ -13,9 +13,9 @@ use crate::device::{Executable, Session};
 use crate::measure::Estimate;
 use crate::model::Model;
 
-/// Device memory of a node of an executable, at most: three times what is known (GPU specification section 4), for what a
-/// probe asks for beforehand.
-pub(super) const NODE_BYTES_MOST: u64 = 32 << 10;
+/// Device memory of a node of an executable, at most: half as much again as is known (GPU specification section 4), for what
+/// a probe asks for beforehand.
+pub(super) const NODE_BYTES_MOST: u64 = 16 << 10;
 
 /// What of a step is timed alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -140,11 +140,11 @@ fn ladder(model: &Model, plan: &RungPlan) -> Result<Vec<Rows>, ProbeError> {
     Ok(ladder)
 }
 
-/// Memory for the pools, and for two executables of every descriptor.
+/// Memory for the pools, for the executables of every descriptor, and for those of one that are made again and again.
 fn require(bench: &Bench<'_>, model: &Model, plan: &RungPlan, ladder: &[Rows]) -> Result<(), ProbeError> {
     let largest = model.decode_shape(ladder[0]);
     let pools = 2 + u64::from(plan.ascending);
-    let descriptors = 2 * (ladder.len() * plan.modes.len()) as u64;
+    let descriptors = (ladder.len() * plan.modes.len() + 2) as u64;
     let nodes = descriptors * u64::from(model.step_launches(&largest)?);
     bench.require("capturing the ladder", pools * model.pool_bytes(&largest)? + nodes * NODE_BYTES_MOST)
 }

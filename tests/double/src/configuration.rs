@@ -13,6 +13,7 @@
 //! | `PTX_VERSION` | `8.8` | newest PTX that the driver takes |
 //! | `COMPUTE_MODE` | 0 | 0 default, 2 prohibited, 3 exclusive process |
 //! | `BUSY` | 0 | 1: another process holds the device: exclusive mode refuses |
+//! | `DISPLAY` | 0 | 1: a display hangs on the devices, whose driver ends kernels that run for seconds |
 //! | `MIG` | 0 | 1: the devices are MIG instances |
 //! | `INIT_STATUS` | 0 | what `cuInit` returns |
 //! | `FAIL` | | `NAME:N=STATUS`, separated by commas: the Nth call of NAME returns STATUS and does nothing |
@@ -76,6 +77,8 @@ pub(crate) struct Configuration {
     pub(crate) ptx_version: (u32, u32),
     pub(crate) compute_mode: i32,
     pub(crate) is_busy: bool,
+    /// The attribute that says whether kernels are ended that run for seconds.
+    pub(crate) kernel_timeout: u32,
     pub(crate) is_mig: bool,
     pub(crate) init_status: u32,
     pub(crate) failures: Vec<PlantedFailure>,
@@ -185,6 +188,7 @@ impl Configuration {
             ptx_version: pair("PTX_VERSION", (8, 8)),
             compute_mode: text("COMPUTE_MODE").map_or(0, |value| parsed("COMPUTE_MODE", &value)),
             is_busy: is_on("BUSY"),
+            kernel_timeout: u32::from(is_on("DISPLAY")),
             is_mig: is_on("MIG"),
             init_status: number("INIT_STATUS", 0) as u32,
             failures: text("FAIL").map_or_else(Vec::new, |value| failures(&value)),

@@ -175,8 +175,10 @@ fn attribute_value(driver: &mut Driver, attribute: u32, device: usize) -> i32 {
         // In kHz.
         13 => configuration.costs.clock_mhz as u32 * 1_000,
         16 => configuration.multiprocessors,
-        // No time limit of kernels, not integrated, no TCC driver of Windows, PCI domain 0, PCI device 0.
-        17 | 18 | 34 | 35 | 50 => 0,
+        // Whether kernels have a time limit.
+        17 => configuration.kernel_timeout,
+        // Not integrated, no TCC driver of Windows, PCI domain 0, PCI device 0.
+        18 | 34 | 35 | 50 => 0,
         // Maps host memory, several kernels at once, ECC, one address space, managed memory, pools, cooperative launches.
         19 | 31 | 32 | 41 | 83 | 95 | 115 => 1,
         20 => configuration.compute_mode.cast_unsigned(),
