@@ -45,9 +45,9 @@ impl Segment {
     }
 }
 
-/// What a cut costs in units of ln(n), beside the levels and slopes: one that may lie anywhere fits chance better than a
-/// parameter does (Zhang and Siegmund 2007, a BIC for change points: 3 with the level).
-const CUT_PARAMETERS: f64 = 2.0;
+/// What a cut costs in units of ln(n), beside the levels and slopes. One that may lie anywhere fits chance better than a
+/// parameter does: 2 (Zhang and Siegmund 2007, a BIC for change points). One more, for the errors are estimates themselves.
+pub(super) const CUT_PARAMETERS: f64 = 3.0;
 
 /// The segments of the least BIC (the errors are known, so misfit plus ln(n) for every parameter), each constant or sloped. Exact, by dynamic programming over where the last segment begins (Bellman 1961; Auger and
 /// Lawrence 1989).

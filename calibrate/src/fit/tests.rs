@@ -2,17 +2,10 @@
 
 use kernels::random::Random;
 
-use super::segmentation::{POINTS_LEAST, Point, segments};
+use super::segmentation::{CUT_PARAMETERS, POINTS_LEAST, Point, segments};
 use super::*;
-
-fn unit(random: &mut Random) -> f64 {
-    f64::midpoint(random.signed(), 1.0)
-}
-
-/// A standard normal number (Box and Muller).
-fn normal(random: &mut Random) -> f64 {
-    (-2.0 * unit(random).ln()).sqrt() * (std::f64::consts::TAU * unit(random)).cos()
-}
+use crate::measure::made::{Made, normal, rounds, unit};
+use crate::measure::median;
 
 /// Every division of `count` points into segments of at least three, or fewer at a border, as the ends of segments.
 fn divisions(count: usize) -> Vec<Vec<usize>> {
@@ -49,7 +42,7 @@ fn bic(points: &[Point], ends: &[usize]) -> f64 {
         let slope = (w * xy - x * y) / (w * xx - x * x);
         flat.min(misfit((y - slope * x) / w, slope) + 2.0 * price)
     };
-    ends.iter().map(one).sum::<f64>() + 2.0 * price * (ends.len() - 1) as f64
+    ends.iter().map(one).sum::<f64>() + CUT_PARAMETERS * price * (ends.len() - 1) as f64
 }
 
 #[test]
@@ -170,4 +163,89 @@ fn inner_points_are_read_from_their_neighbours() {
     ] {
         assert_eq!(HeldOut::of(none), None);
     }
+}
+
+/// The step of GPU specification section 4 in microseconds: a floor of weights, then tiles of 64 rows, and 0.11 a row.
+fn planted_us(rows: f64) -> f64 {
+    f64::max(480.0, 2.3 * (rows / 64.0).ceil() * 64.0) + 0.11 * rows
+}
+
+/// The mean and the standard deviation.
+fn spread(values: &[f64]) -> (f64, f64) {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt())
+}
+
+#[test]
+fn drift_becomes_no_slope_when_rounds_are_interleaved() {
+    let sizes =
+        [1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512].map(f64::from);
+    let us = sizes.map(planted_us);
+    // The part that weights bound: its slope is 0.11.
+    let bound = |x: f64| Some(x).filter(|x| *x <= 192.0);
+    let visits = 30 * sizes.len();
+    let interleaved = |seed| {
+        let measured = Made::drifting(seed, 2 * sizes.len() + 5, visits).measure(&rounds(30, seed), &us);
+        let points: Vec<_> = sizes
+            .iter()
+            .copied()
+            .zip(measured.medians_us().iter().copied())
+            .filter(|point| bound(point.0).is_some())
+            .collect();
+        Line::theil_sen(&points).expect("many points").slope
+    };
+    let one_by_one = |seed| {
+        let made = Made::drifting(seed, 0, visits);
+        let time = |size: usize| {
+            let readings: Vec<f64> = (0..30).map(|_| made.run(size, us[size], 1).us()).collect();
+            (sizes[size], median(&readings))
+        };
+        let points: Vec<_> = (0..sizes.len()).rev().map(time).filter(|point| bound(point.0).is_some()).collect();
+        Line::theil_sen(&points).expect("many points").slope
+    };
+    let (mean, deviation) = spread(&(0..300).map(interleaved).collect::<Vec<_>>());
+    let (biased, _) = spread(&(0..300).map(one_by_one).collect::<Vec<_>>());
+    println!("interleaved {mean:.4} ± {deviation:.4}, one by one {biased:.4}");
+    assert!((mean - 0.11).abs() < 0.001 && (0.001..0.0035).contains(&deviation), "{mean} ± {deviation}");
+    assert!((0.115..0.123).contains(&biased), "{biased}");
+}
+
+#[test]
+fn tile_edges_are_found_and_nothing_else() {
+    let sizes: Vec<f64> = (1..=65).map(|at| f64::from(at) * 8.0).collect();
+    let us: Vec<f64> = sizes.iter().map(|&rows| planted_us(rows)).collect();
+    let mut all_found = 0;
+    for seed in 0..20 {
+        let made = Made::drifting(seed, 2 * sizes.len() + 5, 12 * sizes.len());
+        let measured = made.measure(&rounds(12, seed), &us);
+        let stairs = Staircase::measured(&measured, |&point| sizes[point]);
+        let edges: Vec<f64> = stairs.edges.iter().map(|edge| edge.below).collect();
+        assert!(edges.iter().all(|edge| [192.0, 256.0, 320.0, 384.0, 448.0].contains(edge)), "seed {seed}: {edges:?}");
+        all_found += u32::from(edges.len() == 5);
+        // At 520 rows a tread begins of which there is one point: no evidence of an edge.
+        let border = |(edge, doubt): &(Edge, Doubt)| (edge.below - 512.0).abs() < 0.5 && *doubt == Doubt::Border;
+        assert!(stairs.doubtful.iter().any(border), "seed {seed}: {:?}", stairs.doubtful);
+        let slope = stairs.slope(&measured, |&point| sizes[point]).expect("treads of many points");
+        assert!((slope.value - 0.11).abs() < 0.03 && slope.low < slope.value && slope.value < slope.high, "{slope:?}");
+    }
+    println!("all five edges in {all_found} of 20");
+    assert!(all_found >= 19, "{all_found}");
+}
+
+#[test]
+fn the_interval_of_a_slope_holds_what_is_planted() {
+    // The ladder of launches: fixed and per launch.
+    let counts = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+    let us = counts.map(|count| 6.0 + 2.5 * count);
+    let (mut fixed, mut each) = (0, 0);
+    for seed in 0..200 {
+        let measured = Made { noise: 0.01, ..Made::new(seed) }.measure(&rounds(12, seed), &us);
+        let line = FittedLine::of(&measured, |&point| Some(counts[point])).expect("seven counts");
+        fixed += u32::from(line.intercept.holds(6.0));
+        each += u32::from(line.slope.holds(2.5));
+    }
+    println!("of 200 intervals {fixed} hold the fixed part, {each} the part for each");
+    assert!((184..=200).contains(&fixed) && (184..=200).contains(&each), "{fixed} {each}");
+    let measured = Made::new(0).measure(&rounds(6, 0), &us);
+    assert_eq!(FittedLine::of(&measured, |&point| (point == 0).then_some(1.0)), None);
 }

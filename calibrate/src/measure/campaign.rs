@@ -14,6 +14,8 @@ use super::rounds::Rounds;
 const DRIFT_VISITS: usize = 5;
 /// Every point is visited this often before visits count: once to see how long it takes, once with its repetitions.
 const WARM_UP_ROUNDS: u32 = 2;
+/// And no more often than this, should the clock stand still.
+const WARM_UP_ROUNDS_MOST: u32 = 10_000;
 /// Of the time limit the warm-up takes at most this share.
 const WARM_UP_SHARE: f64 = 0.25;
 /// A visit repeats no more than this often, even where the clock sees no time pass.
@@ -90,7 +92,10 @@ impl<'a, P, V: Visit<P>, S: Surroundings> Run<'a, P, V, S> {
         let enough = self.protocol.warm_up.min(self.protocol.time_limit.mul_f64(WARM_UP_SHARE));
         let mut visits = 0;
         let mut rounds = 0;
-        while !self.points.is_empty() && (rounds < WARM_UP_ROUNDS || self.elapsed() < enough) {
+        while !self.points.is_empty()
+            && rounds < WARM_UP_ROUNDS_MOST
+            && (rounds < WARM_UP_ROUNDS || self.elapsed() < enough)
+        {
             for point in self.random.order(self.points.len() as u32) {
                 self.warm(point as usize, rounds > 0)?;
                 visits += 1;

@@ -22,4 +22,6 @@ pub use protocol::{Conditions, Nanoseconds, Phase, Progress, Protocol, ROUNDS_LE
 pub use steadiness::{Cause, Limits, TooNoisy, still_memory};
 
 #[cfg(test)]
+pub(crate) mod made;
+#[cfg(test)]
 mod tests;

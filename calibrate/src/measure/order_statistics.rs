@@ -3,6 +3,9 @@
 /// What makes the median absolute deviation of a normal distribution its standard deviation.
 const NORMAL: f64 = 1.4826;
 
+/// The standard error of the median of normal values by that of their mean: the root of half pi.
+pub(super) const MEDIAN: f64 = 1.2533;
+
 /// The median; the mean of the middle two of an even count; NaN of nothing.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();

@@ -1,6 +1,6 @@
 //! Rounds of readings, and what they have in common taken out.
 
-use super::order_statistics::{mad, median};
+use super::order_statistics::{MEDIAN, mad, median};
 
 /// With fewer points a round's own noise cannot be told from what slowed it as a whole.
 const POINTS_LEAST: usize = 4;
@@ -42,23 +42,46 @@ impl Rounds {
     /// The other points only: a reading that is part of its own measure loses part of its noise, and the interval would be
     /// too narrow.
     pub(super) fn steadied(&self) -> Self {
-        if self.points() < POINTS_LEAST {
+        let ratios = self.ratios();
+        let shared = self.shared(&ratios);
+        if shared == 0.0 {
             return self.clone();
         }
-        let steady = |(round, ratios): (&Vec<f64>, Vec<f64>)| {
-            let without = Without::new(&ratios);
-            let divided = round.iter().enumerate().map(|(point, &reading)| match without.median(point) {
-                others if others > 0.0 => reading / others,
-                _ => reading,
-            });
-            divided.collect()
+        let steady = |(round, ratios): (&Vec<f64>, &Vec<f64>)| {
+            let without = Without::new(ratios);
+            let divided = |(point, &reading): (usize, &f64)| reading / level(without.median(point), shared);
+            round.iter().enumerate().map(divided).collect()
         };
-        Self(self.0.iter().zip(self.ratios()).map(steady).collect())
+        Self(self.0.iter().zip(&ratios).map(steady).collect())
     }
 
-    /// By how much [`steadied`](Self::steadied) changed each round: its level, or 1 where it left the rounds as they were.
+    /// By what [`steadied`](Self::steadied) divided each round as a whole.
     pub(super) fn taken_out(&self) -> Vec<f64> {
-        if self.points() < POINTS_LEAST { vec![1.0; self.0.len()] } else { self.levels() }
+        let ratios = self.ratios();
+        let shared = self.shared(&ratios);
+        ratios.iter().map(|ratios| if shared == 0.0 { 1.0 } else { level(median(ratios), shared) }).collect()
+    }
+
+    /// How much of the levels' variance is the rounds' own and not the noise of their points: the share of its deviation
+    /// from 1 by which a level is believed (James and Stein 1961). Dividing steady rounds by what is only noise would make
+    /// intervals too wide.
+    fn shared(&self, ratios: &[Vec<f64>]) -> f64 {
+        let points = self.points() as f64;
+        if self.points() < POINTS_LEAST {
+            return 0.0;
+        }
+        let levels: Vec<f64> = ratios.iter().map(|ratios| median(ratios)).collect();
+        let residuals: Vec<f64> = ratios
+            .iter()
+            .zip(&levels)
+            .flat_map(|(ratios, level)| ratios.iter().map(move |ratio| ratio - level))
+            .collect();
+        // Of the median of the points; the residuals are from a middle that the points themselves decide.
+        let noise = (MEDIAN * mad(&residuals)).powi(2) / (points - 1.0);
+        let mean = levels.iter().sum::<f64>() / levels.len() as f64;
+        // Not robust on purpose: a few slow rounds are what is to be taken out.
+        let variance = levels.iter().map(|level| (level - mean).powi(2)).sum::<f64>() / (levels.len() as f64 - 1.0);
+        if variance > noise { 1.0 - noise / variance } else { 0.0 }
     }
 
     /// Readings that stand apart from those of their point, by point; of steadied rounds, so that drift makes none. They are
@@ -80,6 +103,11 @@ impl Rounds {
         let ratio = |(reading, median): (&f64, &f64)| if *median > 0.0 { reading / median } else { 1.0 };
         self.0.iter().map(|round| round.iter().zip(&medians).map(ratio).collect()).collect()
     }
+}
+
+/// A median ratio by as much as it is believed; 1 where there is none.
+fn level(ratio: f64, shared: f64) -> f64 {
+    if ratio > 0.0 { 1.0 + shared * (ratio - 1.0) } else { 1.0 }
 }
 
 /// Medians of all values but one.
