@@ -9,7 +9,7 @@ use crate::measure::median;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldOut {
-    /// Points left out: every one but the first and the last.
+    /// Points left out: all but the first, the last and those beside an edge.
     pub points: u32,
     /// Reading on the line between the neighbours, as [`Curve::at`](crate::profile::Curve::at) does.
     pub linear: Errors,
@@ -31,21 +31,24 @@ pub struct Errors {
 
 impl HeldOut {
     /// Leaves out every second inner point, then the others, so that each inner point is read once from its neighbours.
-    /// `x` rises strictly. `None` where there is no inner point, or where a value is not above 0.
+    /// Points one apart stay: they are there to show an edge, which would be gone with one of them. `x` rises strictly.
+    /// `None` where no point is left out, or where a value is not above 0.
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         let is_usable = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite() && y > 0.0;
         if !points.is_sorted_by(|one, other| one.0 < other.0) || !points.iter().all(is_usable) {
             return None;
         }
+        let is_free = |near: &&[(f64, f64)]| near.is_sorted_by(|one, other| other.0 - one.0 > 1.0);
+        let left_out: Vec<&[(f64, f64)]> = points.windows(3).filter(is_free).collect();
         let errors = |read: fn([(f64, f64); 2], f64) -> f64| {
-            let off = |near: &[(f64, f64)]| {
+            let off = |near: &&[(f64, f64)]| {
                 let (x, y) = near[1];
                 (x, (read([near[0], near[2]], x) / y - 1.0).abs())
             };
-            Errors::of(&points.windows(3).map(off).collect::<Vec<_>>())
+            Errors::of(&left_out.iter().map(off).collect::<Vec<_>>())
         };
         Some(Self {
-            points: points.len().checked_sub(2)? as u32,
+            points: left_out.len() as u32,
             linear: errors(|[low, high], x| low.1 + (high.1 - low.1) * (x - low.0) / (high.0 - low.0))?,
             stairs: errors(|[_, high], _| high.1)?,
         })

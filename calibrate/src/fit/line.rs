@@ -47,8 +47,9 @@ impl Line {
 }
 
 impl FittedLine {
-    /// The Theil-Sen line of those measured points that have an `x`, its intervals by resampling the rounds. `None` where
-    /// there are not two different `x`.
+    /// The Theil-Sen line of those measured points that have an `x`, its intervals by resampling the rounds: wider than they
+    /// need be, for pairs of resampled medians agree less than pairs of medians. `None` where there are not two different
+    /// `x`.
     pub fn of<P>(measured: &Measured<P>, x: impl Fn(&P) -> Option<f64>) -> Option<Self> {
         let places: Vec<(f64, usize)> =
             measured.points.iter().enumerate().filter_map(|(place, point)| Some((x(point)?, place))).collect();

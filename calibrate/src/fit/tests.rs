@@ -148,12 +148,12 @@ fn growth_is_read_through_granules() {
 
 #[test]
 fn inner_points_are_read_from_their_neighbours() {
-    let held_out = HeldOut::of(&[(1.0, 10.0), (2.0, 10.0), (4.0, 20.0), (5.0, 20.0)]).expect("two inner points");
+    let held_out = HeldOut::of(&[(2.0, 10.0), (4.0, 10.0), (8.0, 20.0), (10.0, 20.0)]).expect("two inner points");
     assert_eq!(held_out.points, 2);
-    // At 2 between (1, 10) and (4, 20): 13.33 on the line, 20 on the stairs. At 4 between (2, 10) and (5, 20): 16.67 and 20.
+    // At 4 between (2, 10) and (8, 20): 13.33 on the line, 20 on the stairs. At 8 between (4, 10) and (10, 20): 16.67 and 20.
     let near = |one: f64, other: f64| (one - other).abs() < 1e-12;
     assert!(near(held_out.linear.max, 1.0 / 3.0) && near(held_out.linear.median, 0.25), "{held_out:?}");
-    assert!(near(held_out.linear.max_at, 2.0), "{held_out:?}");
+    assert!(near(held_out.linear.max_at, 4.0), "{held_out:?}");
     assert!(near(held_out.stairs.max, 1.0) && near(held_out.stairs.median, 0.5), "{held_out:?}");
     for none in [
         &[][..],
@@ -163,6 +163,16 @@ fn inner_points_are_read_from_their_neighbours() {
     ] {
         assert_eq!(HeldOut::of(none), None);
     }
+}
+
+#[test]
+fn both_sides_of_an_edge_stay_where_they_are() {
+    let with_edge = [(1.0, 100.0), (4.0, 101.0), (8.0, 102.0), (9.0, 142.0), (16.0, 143.0)];
+    let held_out = HeldOut::of(&with_edge).expect("one");
+    // Only 4 rows are read from their neighbours: 100.86 for 101.
+    assert_eq!(held_out.points, 1);
+    assert!(held_out.linear.max < 0.002, "{held_out:?}");
+    assert_eq!(HeldOut::of(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]), None);
 }
 
 /// The step of GPU specification section 4 in microseconds: a floor of weights, then tiles of 64 rows, and 0.11 a row.
@@ -233,19 +243,19 @@ fn tile_edges_are_found_and_nothing_else() {
 }
 
 #[test]
-fn the_interval_of_a_slope_holds_what_is_planted() {
+fn the_intervals_of_a_line_hold_what_is_planted() {
     // The ladder of launches: fixed and per launch.
     let counts = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
     let us = counts.map(|count| 6.0 + 2.5 * count);
     let (mut fixed, mut each) = (0, 0);
-    for seed in 0..200 {
+    for seed in 0..100 {
         let measured = Made { noise: 0.01, ..Made::new(seed) }.measure(&rounds(12, seed), &us);
         let line = FittedLine::of(&measured, |&point| Some(counts[point])).expect("seven counts");
         fixed += u32::from(line.intercept.holds(6.0));
         each += u32::from(line.slope.holds(2.5));
     }
-    println!("of 200 intervals {fixed} hold the fixed part, {each} the part for each");
-    assert!((184..=200).contains(&fixed) && (184..=200).contains(&each), "{fixed} {each}");
+    println!("of 100 intervals {fixed} hold the fixed part, {each} the part for each");
+    assert!(fixed >= 95 && each >= 95, "{fixed} {each}");
     let measured = Made::new(0).measure(&rounds(6, 0), &us);
     assert_eq!(FittedLine::of(&measured, |&point| (point == 0).then_some(1.0)), None);
 }
