@@ -2,8 +2,6 @@
 
 mod measurement;
 
-pub(crate) use measurement::half_width_percent;
-
 use std::io::{self, Write};
 
 use crate::profile::{Attention, Curve, Kind, Overlap, PlanningRange, Profile, Provenance, Surface};

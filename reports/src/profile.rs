@@ -34,4 +34,7 @@ pub struct GroupReport {
     pub valid_range: Option<String>,
     /// How the figures were made from the source; null if they were taken as they are.
     pub method: Option<String>,
+    /// What the measurement states about its error, in words; left out where the group states none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stated_error: Option<String>,
 }

@@ -70,6 +70,41 @@ fn a_profile_that_is_not_there() {
     ");
 }
 
+/// A profile in the form that calibrate writes, made up, with `from` replaced by `to`.
+fn measured_profile(from: &str, to: &str) -> tempfile::TempDir {
+    let measured = fs::read_to_string(root().join("tests/calibrate/double.toml")).expect("it is there");
+    assert!(measured.contains(from), "`{from}` is there");
+    let folder = folder_with(&scenario("", "").replace("builtin = \"textbook\"", "file = \"double.toml\""));
+    fs::write(folder.path().join("double.toml"), measured.replacen(from, to, 1)).expect("writable");
+    folder
+}
+
+#[test]
+fn every_report_repeats_what_a_profile_says_of_its_measurement() {
+    let folder = measured_profile("", "");
+    let run = sim_in(folder.path(), &["run", "scenario.toml"]).done();
+    let stated = run.lines().skip_while(|line| !line.starts_with("Costs: ")).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(stated);
+    for command in [&["run", "scenario.toml"][..], &["startup", "scenario.toml"]] {
+        let json = sim_in(folder.path(), &[command, &["--format", "json"]].concat()).done();
+        for code in ["profile_double", "profile_power_limit", "profile_own_gemm"] {
+            assert!(json.contains(&format!("\"code\": \"{code}\"")), "{command:?} warns of {code}");
+        }
+        assert!(json.contains("\"stated_error\": \"within 3.0 % (95 %)\""), "{command:?}");
+    }
+}
+
+#[test]
+fn a_rank_measured_alone_is_flagged() {
+    let folder = measured_profile("tensor_parallel = 1", "tensor_parallel = 2");
+    let json = sim_in(folder.path(), &["run", "scenario.toml", "--format", "json"]).done();
+    assert!(json.contains("\"code\": \"collectives_not_measured\""), "{json}");
+    assert!(json.contains("tensor_parallel_size = 1: costs, weights and KV are those of one of 2 ranks"), "{json}");
+    let whole = measured_profile("", "");
+    let json = sim_in(whole.path(), &["run", "scenario.toml", "--format", "json"]).done();
+    assert!(!json.contains("collectives_not_measured"), "{json}");
+}
+
 #[test]
 fn a_profile_is_named_or_a_file() {
     let folder = folder_with(&scenario("", ""));

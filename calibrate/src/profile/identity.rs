@@ -1,8 +1,9 @@
 //! What a profile's figures are about.
 
-use kernels::geometry::ModelGeometry;
+use kernels::geometry::{ModelGeometry, ModelShape};
 
 use super::Profile;
+use crate::served_model::rank_of;
 
 /// What a profile's figures are about: the keys that a scenario is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +63,10 @@ impl Profile {
         named.chain(model).collect()
     }
 
-    fn model_mismatches(&self, theirs: &ModelGeometry) -> Vec<String> {
+    fn model_mismatches(&self, whole: &ModelGeometry) -> Vec<String> {
         let ours = &self.identity.model;
+        // A model that does not divide among the ranks differs anyway.
+        let theirs = &rank_of(whole, self.tensor_parallel()).unwrap_or_else(|_| ModelShape::clone(whole));
         let numbers = [
             ("layers", ours.layers, theirs.layers),
             ("hidden", ours.hidden, theirs.hidden),
@@ -92,8 +95,6 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use kernels::geometry::ModelShape;
-
     use super::*;
 
     #[test]
@@ -109,6 +110,23 @@ mod tests {
             ..Expected::default()
         };
         assert!(profile.mismatches(&same).is_empty());
+    }
+
+    #[test]
+    fn one_rank_is_compared_with_one_rank() {
+        let text = include_str!("../../../tests/calibrate/double.toml");
+        let mut profile = Profile::from_toml(text, "double.toml").unwrap();
+        let whole = ModelGeometry::preset("llama-3.1-8b").unwrap();
+        let expected = Expected { model: Some(whole.clone()), ..Expected::default() };
+        assert!(profile.mismatches(&expected).is_empty());
+        profile.measurement.as_mut().unwrap().tensor_parallel = 2;
+        assert_eq!(
+            profile.mismatches(&expected).len(),
+            4,
+            "the whole model is no rank: query and KV heads, MLP, vocabulary"
+        );
+        profile.identity.model = ModelGeometry::new(rank_of(&whole, 2).unwrap()).unwrap();
+        assert!(profile.mismatches(&expected).is_empty());
     }
 
     #[test]

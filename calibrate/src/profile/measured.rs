@@ -1,8 +1,8 @@
 //! What a measurement states about the figures of one group: how far they can be off, and how they were taken.
 
 use super::{
-    Activation, Attention, Axis, Bandwidth, Capture, Curve, DispatchCost, Host, Launch, Memory, Mixed, Ops, Pool,
-    Replay, Startup, Surface, Update,
+    Activation, AnyGroup, Attention, Axis, Bandwidth, Capture, Curve, DispatchCost, Host, Launch, Memory, Mixed, Ops,
+    Pool, Replay, Startup, Surface, Update,
 };
 
 /// How the figures of one group were measured (GPU specification section 4).
@@ -39,6 +39,11 @@ impl Interval {
     /// Whether both could hold the same value.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
+    }
+
+    /// Half its width in percent of its figure; 0 of a figure that is 0.
+    pub fn half_width_percent(&self, figure: f64) -> f64 {
+        if figure == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / figure }
     }
 }
 
@@ -100,6 +105,22 @@ impl Figure {
             Surface::Constant(us) => Self::single(name, *us),
             Surface::Grid(grid) => Self::of_grid(name, &grid.axes(), &grid.values),
         }
+    }
+}
+
+impl AnyGroup<'_> {
+    /// Half the width of the widest interval of its figures, percent of the figure; `None` where it states none.
+    pub fn widest_interval_percent(&self) -> Option<f64> {
+        let measured = self.measured?;
+        let figures = self.figures.figures();
+        let widths = figures.iter().flat_map(|figure| {
+            figure
+                .values
+                .iter()
+                .zip(measured.of(figure.name))
+                .map(|(&value, interval)| interval.half_width_percent(value))
+        });
+        widths.reduce(f64::max)
     }
 }
 

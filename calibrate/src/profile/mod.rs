@@ -76,6 +76,11 @@ impl Profile {
         self.engine.attention.as_ref().or(self.machine.attention.as_ref())
     }
 
+    /// Tensor-parallel ranks of which one was measured; 1: the figures are those of the whole model.
+    pub fn tensor_parallel(&self) -> u32 {
+        self.measurement.as_ref().map_or(1, |run| run.tensor_parallel)
+    }
+
     /// Every group that the profile holds with its provenance, in file order; names are the file's table names.
     pub fn groups(&self) -> Vec<(&'static str, &Provenance)> {
         self.each_group().into_iter().map(|group| (group.name, group.provenance)).collect()

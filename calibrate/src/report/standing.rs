@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use super::layout::{heading, number, sentence};
 use crate::profile::{AnyGroup, Kind, Profile};
-use crate::show::half_width_percent;
 
 pub(super) fn title(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let identity = &profile.identity;
@@ -36,15 +35,7 @@ pub(super) fn precision(profile: &Profile, out: &mut impl Write) -> io::Result<(
     heading("Precision: 95 % intervals, the widest of each group, and what was left out", out)?;
     for group in measured {
         let Some(stated) = group.measured else { continue };
-        let figures = group.figures.figures();
-        let widths = figures.iter().flat_map(|figure| {
-            figure
-                .values
-                .iter()
-                .zip(stated.of(figure.name))
-                .map(|(&value, interval)| half_width_percent(value, interval))
-        });
-        let widest = widths.reduce(f64::max).map(|width| format!("+-{width:.1} %"));
+        let widest = group.widest_interval_percent().map(|width| format!("+-{width:.1} %"));
         let held_out = stated.held_out.map(|held_out| {
             let (median, worst) = (number(held_out.median_percent), number(held_out.worst_percent));
             format!("; left-out sizes {median} % off, at most {worst} % at {}", held_out.worst_at)

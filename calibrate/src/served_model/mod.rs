@@ -14,6 +14,7 @@ use miette::Diagnostic;
 
 pub use config_json::ConfigError;
 pub use shard::ShardError;
+pub(crate) use shard::rank_of;
 
 use crate::spelling::closest;
 use crate::stderr::printable;
@@ -124,7 +125,7 @@ impl ServedModel {
             Some(preset) => Self::preset(preset).expect("every preset has a geometry and constants"),
             None => Self::from_file(request)?,
         };
-        let shard = shard::rank_of(&model.geometry, request.ranks);
+        let shard = rank_of(&model.geometry, request.ranks);
         let shape = shard.map_err(|problem| ModelError::Shard { name: model.name.clone(), problem })?;
         let geometry = ModelGeometry::new(shape).and_then(takeable);
         model.geometry = geometry.map_err(|problem| ModelError::Geometry { name: model.name.clone(), problem })?;

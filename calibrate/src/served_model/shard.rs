@@ -16,7 +16,7 @@ pub struct ShardError {
 ///
 /// # Errors
 /// What does not divide.
-pub(super) fn rank_of(model: &ModelGeometry, ranks: u32) -> Result<ModelShape, ShardError> {
+pub(crate) fn rank_of(model: &ModelGeometry, ranks: u32) -> Result<ModelShape, ShardError> {
     let part = |what, value: u32| {
         let divides = ranks > 0 && value.is_multiple_of(ranks);
         if divides { Ok(value / ranks) } else { Err(ShardError { what, value, ranks }) }

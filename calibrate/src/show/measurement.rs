@@ -51,16 +51,11 @@ fn interval(figure: &Figure, intervals: &[Interval]) -> Option<String> {
         return Some(format!("{name} {low} to {high} ({samples} samples)"));
     }
     let mut shares: Vec<f64> =
-        figure.values.iter().zip(intervals).map(|(&value, interval)| half_width_percent(value, interval)).collect();
+        figure.values.iter().zip(intervals).map(|(&value, interval)| interval.half_width_percent(value)).collect();
     shares.sort_by(f64::total_cmp);
     let (middle, widest) = (shares.get(shares.len() / 2)?, shares.last()?);
     let fewest = intervals.iter().map(|interval| interval.samples).min()?;
     Some(format!("{name} +-{middle:.1} % at the middle knot, +-{widest:.1} % at most (at least {fewest} samples)"))
-}
-
-/// Half the width of an interval in percent of the figure; 0 of a figure that is 0.
-pub(crate) fn half_width_percent(value: f64, interval: &Interval) -> f64 {
-    if value == 0.0 { 0.0 } else { 50.0 * (interval.high - interval.low) / value }
 }
 
 fn protocol(Measured { protocol, held_out, .. }: &Measured, out: &mut impl Write) -> io::Result<()> {

@@ -29,6 +29,12 @@ pub(super) fn provenance(profile: &ProfileReport, sink: &mut impl Write) -> io::
         grid.row([group.group.clone(), group.kind.to_string(), from + &licence]);
     }
     grid.write(sink)?;
+    let stated =
+        profile.groups.iter().filter_map(|group| Some(format!("{} {}", group.group, group.stated_error.as_ref()?)));
+    let stated: Vec<String> = stated.collect();
+    if !stated.is_empty() {
+        paragraph(sink, &format!("Stated errors: {}.", stated.join("; ")), "", "  ")?;
+    }
     let line = format!("Valid ranges, methods and whole sources: `calibrate show {}`, or --format json.", profile.name);
     paragraph(sink, &line, "", "  ")
 }

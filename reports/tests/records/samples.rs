@@ -44,6 +44,7 @@ pub(crate) fn profile() -> ProfileReport {
         licence: None,
         valid_range: None,
         method: None,
+        stated_error: None,
     };
     ProfileReport {
         name: "a100-llama-3-8b".into(),
@@ -55,6 +56,10 @@ pub(crate) fn profile() -> ProfileReport {
                 licence: Some("MIT".into()),
                 valid_range: Some("1 to 32,768 rows".into()),
                 method: Some("medians per size, summed over the layers of the model".into()),
+                stated_error: Some(
+                    "within 0.6 % (95 %), sizes left out of its table 0.4 % off in the median, 4.7 % at most, at 65"
+                        .into(),
+                ),
                 ..group("machine.dense", "derived", "Vidur profiling data")
             },
             group("machine.launch", "declared", "planning figure, 3 to 8 µs"),

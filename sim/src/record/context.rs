@@ -1,6 +1,6 @@
 //! What a result is about: scenario, engine, profile.
 
-use calibrate::profile::{Overlap, Profile, Provenance};
+use calibrate::profile::{AnyGroup, Overlap, Profile};
 use reports::{EngineReport, GroupReport, ProfileReport, ScenarioReport, SloReport};
 use sha2::{Digest, Sha256};
 
@@ -67,23 +67,36 @@ pub fn profile(profile: &Profile, name: &str, server: &EngineOptions) -> Profile
             Overlap::Additive => "additive".into(),
         },
         groups: profile
-            .groups()
-            .into_iter()
-            .filter(|(name, _)| ![updates, "machine.bandwidth", shadowed].contains(name))
-            .map(|(name, provenance)| group(name, provenance))
+            .each_group()
+            .iter()
+            .filter(|group| ![updates, "machine.bandwidth", shadowed].contains(&group.name))
+            .map(group)
             .collect(),
     }
 }
 
-fn group(name: &str, provenance: &Provenance) -> GroupReport {
+fn group(group: &AnyGroup<'_>) -> GroupReport {
+    let provenance = group.provenance;
     GroupReport {
-        group: name.to_owned(),
+        group: group.name.to_owned(),
         kind: provenance.kind.as_str().into(),
         source: provenance.source.clone(),
         licence: provenance.licence.clone(),
         valid_range: provenance.valid.clone().or_else(|| provenance.range.clone()),
         method: provenance.method.clone(),
+        stated_error: stated_error(group),
     }
+}
+
+/// How far a measured group says it can be off.
+fn stated_error(group: &AnyGroup<'_>) -> Option<String> {
+    let interval = group.widest_interval_percent().map(|percent| format!("within {percent:.1} % (95 %)"));
+    let left_out = group.measured.and_then(|measured| measured.held_out).map(|errors| {
+        let (median, worst, at) = (errors.median_percent, errors.worst_percent, errors.worst_at);
+        format!("sizes left out of its table {median:.1} % off in the median, {worst:.1} % at most, at {at}")
+    });
+    let stated: Vec<String> = interval.into_iter().chain(left_out).collect();
+    (!stated.is_empty()).then(|| stated.join(", "))
 }
 
 /// SHA-256 in lower-case hexadecimal.

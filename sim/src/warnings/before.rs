@@ -1,9 +1,10 @@
 //! Warnings that need no run: the scenario, the profile, the ladders.
 
-use calibrate::profile::{Expected, Kind, Profile};
+use calibrate::profile::{Expected, Profile};
 use kernels::geometry::ModelGeometry;
 use reports::Warning;
 
+use super::measurement::about_measurement;
 use super::memory::{about_memory, about_what_if};
 use crate::engine::options::{DecodeBatch, EngineOptions, Limit, Limits};
 use crate::engine::plan::GraphPlan;
@@ -117,7 +118,13 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
     }
     let (tensor, data) = scenario.server.ranks();
     let (tensor_flag, data_flag) = scenario.server.rank_flags();
-    if tensor > 1 || data > 1 {
+    let measured_ranks = profile.tensor_parallel();
+    if tensor != measured_ranks && measured_ranks > 1 {
+        warnings.push(Warning::general(
+            "profile_mismatch",
+            format!("{tensor_flag} = {tensor}: costs, weights and KV are those of one of {measured_ranks} ranks"),
+        ));
+    } else if tensor != measured_ranks || data > 1 {
         warnings.push(Warning::general(
             "profile_mismatch",
             format!(
@@ -127,12 +134,7 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
         ));
     }
     warnings.extend(about_device_memory(scenario, profile));
-    if profile.groups().iter().any(|(_, provenance)| provenance.kind == Kind::Double) {
-        warnings.push(Warning::general(
-            "profile_double",
-            "the profile was made by the test double of the driver: its figures are not measurements",
-        ));
-    }
+    warnings.extend(about_measurement(profile));
     warnings
 }
 

@@ -3,6 +3,7 @@
 mod after;
 mod before;
 mod declared;
+mod measurement;
 mod memory;
 mod steady;
 
