@@ -2,10 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use kernels::units::Bytes;
+
 use crate::device_name::DeviceName;
+use crate::plan::{Ladder, LadderEngine};
+use crate::served_model::DEFAULT_MODEL;
 
 /// Measures what a step, a launch, a replay and a capture cost on one machine, and reads, checks and shows the profiles
 /// made of that.
@@ -24,6 +29,10 @@ Examples:
   calibrate report mine.toml                            step time over rows, and what it rests on
   calibrate diff monday.toml tuesday.toml               what differs, and is it more than noise?
   calibrate --list                                      the GPUs of this machine
+  calibrate --device 0                                  measure: a few minutes, one profile
+  calibrate --device 0 --quick --model qwen3-8b         measure roughly, in under a minute
+  calibrate --device 0 --model ./config.json --tp-shard 4 --ladder 1,2,4,8,16 --modes full
+  calibrate --device 0 --resume                         go on where it was ended
   calibrate --self-check --device 0                     does everything work there?
   calibrate --probe-rules --device 0                    does the driver keep its own rules?
 
@@ -32,9 +41,10 @@ Exit codes:
   1  an unexpected failure, for instance of writing output, a check of --self-check that failed,
      or a driver that differs from the rules of --probe-rules
   2  wrong use of the command line
-  3  a bad profile
+  3  a bad profile, or a model that cannot be measured
   4  no usable GPU, or a build that cannot measure
-  6  the GPU is busy: somebody else holds it, or its memory"
+  6  too noisy to measure, or the GPU is busy: somebody else holds it, or its memory
+130  interrupted: what was measured is kept, --resume goes on"
 )]
 pub(crate) struct CommandLine {
     #[command(flatten)]
@@ -46,8 +56,8 @@ pub(crate) struct CommandLine {
 /// What is asked of a GPU.
 #[derive(Debug, Default, Args)]
 pub(crate) struct GpuOptions {
-    /// The GPU: an index as CUDA counts, a UUID, the UUID of a MIG instance, or a PCI address. Alone: measure it (not built
-    /// yet: refused with exit code 4).
+    /// The GPU: an index as CUDA counts, a UUID, the UUID of a MIG instance, or a PCI address. Without another task:
+    /// measure it, and write a profile.
     #[arg(long, value_name = "GPU", conflicts_with = "list")]
     pub(crate) device: Option<DeviceName>,
     /// List the GPUs of this machine, by CUDA's index and by that of nvidia-smi.
@@ -60,13 +70,84 @@ pub(crate) struct GpuOptions {
     /// error code, unless `faulting` allows those that wreck a context too.
     #[arg(long, group = "task", value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "returning")]
     pub(crate) probe_rules: Option<ProbedRules>,
-    /// Write what `--probe-rules` finds to a file too, as TOML.
-    #[arg(long, value_name = "FILE", requires = "probe_rules")]
+    /// The profile's file (default: named after device and model); with `--probe-rules` a file for what it finds, as TOML.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "self_check"])]
     pub(crate) out: Option<PathBuf>,
     /// Compile the kernels for this GPU with NVRTC instead of taking the embedded PTX; PATH is the library or its folder.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, conflicts_with = "list")]
     #[expect(clippy::option_option, reason = "absent, without a path, with a path: as it is typed")]
     pub(crate) nvrtc: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) measuring: MeasuringOptions,
+}
+
+/// What is measured, and for how long.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Measuring")]
+#[expect(clippy::struct_excessive_bools, reason = "switches, as they are typed")]
+pub(crate) struct MeasuringOptions {
+    /// The model whose shapes are measured: a preset, or the path of a Hugging Face config.json (Llama, Mistral, Qwen2,
+    /// Qwen3).
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL, conflicts_with = "task", requires = "device")]
+    pub(crate) model: String,
+    /// Measure the shapes of a model that the kernels do not compute (quantized, experts, sliding window, MLA) as those of a
+    /// dense bf16 model; its figures count as declared.
+    #[arg(long, conflicts_with = "task", requires = "device")]
+    pub(crate) shapes_only: bool,
+    /// Measure one of N tensor-parallel ranks. What ranks tell each other is not measured.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "task", requires = "device")]
+    pub(crate) tp_shard: Option<u32>,
+    /// The engine whose ladder is captured and whose planning figures stand beside what is measured.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "task", requires = "device")]
+    pub(crate) engine: LadderEngine,
+    /// Captured sizes, separated by commas (default: the engine's own).
+    #[arg(long, value_name = "ROWS,...", conflicts_with = "task", requires = "device")]
+    pub(crate) ladder: Option<Ladder>,
+    /// Modes of capture.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE,...",
+        value_delimiter = ',',
+        default_value = "full,piecewise",
+        conflicts_with = "task",
+        requires = "device"
+    )]
+    pub(crate) modes: Vec<CapturedMode>,
+    /// Fewer points and rounds: under a minute instead of a few.
+    #[arg(long, conflicts_with = "task", requires = "device")]
+    pub(crate) quick: bool,
+    /// Time at most, shared among the probes; what must be done anyway, such as captures, comes on top.
+    #[arg(long, value_name = "TIME", value_parser = time_limit, conflicts_with = "task", requires = "device")]
+    pub(crate) time_limit: Option<Duration>,
+    /// GPU memory at most. Layers share weights where all would not fit; the profile says so.
+    #[arg(long, value_name = "BYTES", conflicts_with = "task", requires = "device")]
+    pub(crate) memory_limit: Option<Bytes>,
+    /// Go on with a calibration that was ended: with the same options, what it had measured is kept.
+    #[arg(long, conflicts_with = "task", requires = "device")]
+    pub(crate) resume: bool,
+    /// Do not say how far it is.
+    #[arg(long, conflicts_with = "task", requires = "device")]
+    pub(crate) no_progress: bool,
+}
+
+/// A mode of capture, as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CapturedMode {
+    /// The whole step in one graph.
+    Full,
+    /// A graph for each piece between attentions.
+    Piecewise,
+}
+
+/// A duration that something can be measured in.
+fn time_limit(text: &str) -> Result<Duration, String> {
+    let (least, most) = (Duration::from_secs(1), Duration::from_hours(24));
+    match humantime::parse_duration(text.trim()) {
+        Ok(limit) if (least..=most).contains(&limit) => Ok(limit),
+        Ok(_) => Err("expected 1s to 24h".to_owned()),
+        Err(_) => Err("expected a number with a unit, for instance 90s or 5m".to_owned()),
+    }
 }
 
 impl GpuOptions {

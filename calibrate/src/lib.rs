@@ -1,8 +1,10 @@
 //! The cost profile of one machine: what a step, a launch, a replay and a capture cost there, and who says so.
 //!
-//! [`profile`] is the library that the simulator prices steps with. The binary reads and checks profiles; measuring on
-//! a GPU is not built yet, and is refused rather than made up.
+//! [`profile`] is the library that the simulator prices steps with. The binary measures profiles on a GPU, and reads,
+//! checks and compares them.
 
+#[cfg(feature = "gpu")]
+mod calibration;
 mod command_line;
 mod commands;
 #[cfg(feature = "gpu")]
@@ -22,9 +24,12 @@ pub mod measure;
 pub mod model;
 pub mod partial;
 pub mod pci;
+pub mod plan;
 pub mod pool;
 pub mod probe;
 pub mod profile;
+#[cfg(feature = "gpu")]
+mod progress;
 pub mod reading;
 mod report;
 #[cfg(feature = "gpu")]
@@ -96,6 +101,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         #[cfg(feature = "gpu")]
         Err(Failure::Probe(error)) => {
+            stderr::report(&error);
+            error.exit()
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Model(error)) => {
+            stderr::report(&error);
+            Exit::BadInput
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Ended(error)) => {
             stderr::report(&error);
             error.exit()
         }

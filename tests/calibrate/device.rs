@@ -81,7 +81,8 @@ fn no_device_at_all() {
 /// A function that a driver has had since 12.3 or 12.4 costs a check, not the program.
 #[test]
 fn a_driver_of_12_0_has_everything_that_is_needed() {
-    let run = Double::driver().calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_DRIVER_VERSION", "12000")]);
+    let run = Double::driver()
+        .calibrate(&["--device", "0", "--memory-limit", "1MiB"], &[("RUNGWISE_DOUBLE_DRIVER_VERSION", "12000")]);
     assert!(run.stdout().contains("CUDA 12.0"), "{}", run.stdout());
     assert_eq!(run.complaints(), [""; 0]);
 }

@@ -98,19 +98,29 @@ impl Double {
         self.folder.path()
     }
 
-    /// Runs the binary with these variables set.
-    pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        let report = self.folder.path().join("report");
-        let _ = fs::remove_file(&report);
+    /// The binary with these variables set, not run yet.
+    pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
         for name in VARIABLES {
             command.env_remove(name);
         }
-        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", &report);
+        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", self.report());
         if let Some(kernels) = self.kernels {
             command.env("RUNGWISE_DOUBLE_KERNELS", kernels);
         }
-        let output = command.envs(variables.iter().copied()).output().expect("the binary was built");
+        command.envs(variables.iter().copied());
+        command
+    }
+
+    fn report(&self) -> PathBuf {
+        self.folder.path().join("report")
+    }
+
+    /// Runs the binary with these variables set.
+    pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+        let report = self.report();
+        let _ = fs::remove_file(&report);
+        let output = self.command(arguments, variables).output().expect("the binary was built");
         let report = fs::read_to_string(&report).expect("the double answered, for only it writes a report");
         Run { output, report }
     }

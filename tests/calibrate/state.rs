@@ -2,6 +2,9 @@
 
 use crate::double::Double;
 
+/// Prints the state of the machine, and finds no room to measure then.
+const STATE_ALONE: [&str; 4] = ["--device", "0", "--memory-limit", "1MiB"];
+
 /// The GPU's part of what `--device` prints; what is around it is that of the machine that tests run on.
 fn gpu_part(output: &str) -> String {
     let lines = output.lines().skip_while(|line| *line != "GPU").take_while(|line| !line.contains("NUMA node"));
@@ -78,7 +81,7 @@ fn every_name_finds_its_device() {
     let double = Double::driver_and_nvml();
     let device = |name: &str, mig: &str| {
         let variables = [("RUNGWISE_DOUBLE_DEVICES", "3"), ("RUNGWISE_DOUBLE_MIG", mig)];
-        let output = double.calibrate(&["--device", name], &variables);
+        let output = double.calibrate(&["--device", name, "--memory-limit", "1MiB"], &variables);
         let found = output.stdout().lines().find_map(|line| line.strip_prefix("device   "));
         found.map_or_else(|| output.stderr().to_owned(), |line| line.split(',').next().unwrap_or("").to_owned())
     };
@@ -112,8 +115,8 @@ fn every_name_finds_its_device() {
 
 #[test]
 fn a_quiet_card_is_printed_and_has_no_concerns() {
-    let output = Double::driver_and_nvml().calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_HIDDEN", "1")]);
-    assert_eq!(output.code(), Some(4), "measuring is not built yet");
+    let output = Double::driver_and_nvml().calibrate(&STATE_ALONE, &[("RUNGWISE_DOUBLE_NVML_HIDDEN", "1")]);
+    assert_eq!(output.code(), Some(3), "{}", output.stderr());
     insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       nvidia-smi index 0
@@ -158,10 +161,10 @@ fn what_is_planted_in_nvml_is_a_concern() {
         ("INIT", "9", "gpu_state_unknown"),
     ] {
         let name = format!("RUNGWISE_DOUBLE_NVML_{variable}");
-        let output = double.calibrate(&["--device", "0"], &[(&name, value)]);
+        let output = double.calibrate(&STATE_ALONE, &[(&name, value)]);
         assert_eq!(concerns(output.stdout()), [expected], "{variable}={value}");
     }
-    let output = double.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_MIG", "1")]);
+    let output = double.calibrate(&STATE_ALONE, &[("RUNGWISE_DOUBLE_MIG", "1")]);
     assert_eq!(concerns(output.stdout()), ["mig"]);
 }
 
@@ -169,11 +172,11 @@ fn what_is_planted_in_nvml_is_a_concern() {
 fn an_older_name_is_asked_where_the_newer_is_missing() {
     let variables =
         [("RUNGWISE_DOUBLE_NVML_PROCESSES_V3", "missing"), ("RUNGWISE_DOUBLE_NVML_PROCESSES", "4242:1073741824")];
-    let run = Double::driver_and_nvml().calibrate(&["--device", "0"], &variables);
+    let run = Double::driver_and_nvml().calibrate(&STATE_ALONE, &variables);
     assert!(run.stdout().contains("processes        4242 (1.00 GiB)"), "{}", run.stdout());
     // No permission is another answer than no function: the older one would not be allowed either.
     let denied = [("RUNGWISE_DOUBLE_NVML_PROCESSES_V3", "denied"), variables[1]];
-    let run = Double::driver_and_nvml().calibrate(&["--device", "0"], &denied);
+    let run = Double::driver_and_nvml().calibrate(&STATE_ALONE, &denied);
     assert!(run.stdout().contains("processes        not available (no permission)"), "{}", run.stdout());
 }
 
@@ -185,7 +188,7 @@ fn every_fact_can_be_missing_alone() {
     let names = variables.map(|variable| format!("RUNGWISE_DOUBLE_NVML_{variable}"));
     let words = ["unsupported", "denied", "missing"];
     let planted: Vec<_> = names.iter().zip(words.iter().cycle()).map(|(name, word)| (name.as_str(), *word)).collect();
-    let output = double.calibrate(&["--device", "0"], &planted);
+    let output = double.calibrate(&STATE_ALONE, &planted);
     insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       nvidia-smi index 0
@@ -206,7 +209,7 @@ fn every_fact_can_be_missing_alone() {
       memory used      4.00 MiB
       PCIe link        not available (this driver has no nvmlDeviceGetCurrPcieLinkWidth)
     ");
-    let output = double.calibrate(&["--device", "0"], &[("RUNGWISE_DOUBLE_NVML_INIT", "18")]);
+    let output = double.calibrate(&STATE_ALONE, &[("RUNGWISE_DOUBLE_NVML_INIT", "18")]);
     insta::assert_snapshot!(gpu_part(output.stdout()), @r"
     GPU
       state            not available (NVML and the kernel driver are of different versions: reboot after a driver update)

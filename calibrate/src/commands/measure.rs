@@ -1,24 +1,292 @@
-//! `calibrate --device GPU`: measuring, which is not built yet; until then it says what it found.
+//! `calibrate --device GPU`: measures it, and writes a profile.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use kernels::units::Requests;
 
 use super::Failure;
 use super::found::Found;
-use crate::command_line::GpuOptions;
+use crate::calibration::{self, About, Calibration, Ended};
+use crate::command_line::{CapturedMode, GpuOptions, MeasuringOptions};
+use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
+use crate::graph_mode::Mode;
+use crate::model::{Limits, Model};
+use crate::partial::{PartialResults, RunFacts};
+use crate::plan::{self, BLOCK_SIZE, Part, Plan, PlanRequest};
+use crate::profile::Profile;
+use crate::progress::Display;
+use crate::served_model::{ModelRequest, ServedModel};
+use crate::state::{Concern, MachineState};
 use crate::stderr;
+use crate::visible::VisibleDevice;
+
+/// What is measured once more in the end.
+const DRIFT_CHECK: usize = 1;
 
 pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
+    let measuring = &options.measuring;
+    let request = ModelRequest {
+        name: &measuring.model,
+        ranks: measuring.tp_shard.unwrap_or(1),
+        shapes_only: measuring.shapes_only,
+    };
+    let model = ServedModel::find(&request)?;
     let found = Found::look()?;
     let device = found.choose(options.device.as_ref())?;
+    let file = options.out.clone().unwrap_or_else(|| default_file(device, &model));
+    can_be_written(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
     found.introduce(out)?;
     let (major, minor) = device.compute_capability;
     writeln!(out, "device   {device}, compute capability {major}.{minor}, {}", device.memory)?;
-    writeln!(out, "kernels  {}", found.images(device, options)?)?;
-    write!(out, "{}", found.state(device))?;
-    stderr::line(format_args!(
-        "error: measuring is not built yet\n  \
-         help: use a built-in profile (`calibrate list`), or one that somebody measured (`calibrate check FILE`)"
-    ));
-    Ok(Exit::NoGpu)
+    let images = found.images(device, options)?;
+    writeln!(out, "kernels  {images}")?;
+    let state = found.state(device);
+    let concerns = state.concerns();
+    write!(out, "{state}")?;
+    out.flush()?;
+    calibration::refuse_unfit(&concerns)?;
+    let machine = Machine { found: &found, device, images: &images, state: &state, concerns: &concerns };
+    let profile = measure(&machine, measuring, &model, &file, out)?;
+    profile.save(&file)?;
+    writeln!(out)?;
+    summary(&profile, out)?;
+    writeln!(out, "profile  {}", file.display())?;
+    writeln!(out, "\nsim run scenarios/chunked.toml --profile {}", quoted(&file))?;
+    // Only now: until the profile is there, they are all that is left of minutes of measuring.
+    let _ = std::fs::remove_file(partial_file(&file));
+    Ok(Exit::Ok)
+}
+
+/// What is measured on.
+struct Machine<'a> {
+    found: &'a Found,
+    device: &'a VisibleDevice,
+    images: &'a Images,
+    state: &'a MachineState,
+    concerns: &'a [Concern],
+}
+
+fn measure(
+    machine: &Machine<'_>,
+    options: &MeasuringOptions,
+    served: &ServedModel,
+    file: &Path,
+    out: &mut impl Write,
+) -> Result<Profile, Failure> {
+    let (started, date) = (Instant::now(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    let Machine { found, device, images, .. } = *machine;
+    let interrupts = Interrupts::listen();
+    let card = Card::at(found.library, device.index)?;
+    let mut session = Session::open(card, |module| images.of(module))?;
+    calibration::memory_stands_still(&mut session)?;
+    let is_double = found.library.double_version().is_some();
+    if !is_double {
+        // The double computes nothing unless it is given an executor: its tests check kernels by themselves.
+        calibration::kernels_work(&mut session)?;
+    }
+    let library = Blaslt::open(&session).ok();
+    let (free, total) = session.memory()?;
+    let seen = plan::Device { free, total, cache: l2_cache(&card)? };
+    let request = PlanRequest {
+        ladder: options.ladder.clone(),
+        engine: options.engine,
+        modes: modes(&options.modes),
+        is_quick: options.quick,
+        time_limit: options.time_limit,
+        memory_limit: options.memory_limit,
+    };
+    let plan = Plan::of(&request, &served.geometry, served.ranks, &seen).map_err(Ended::from)?;
+    let model = load(&mut session, served, &plan, library)?;
+    let gemm_backend = model.gemm_backend().to_string();
+    explain(served, &plan, &gemm_backend, out)?;
+    let facts = facts(machine, served, &plan, &gemm_backend);
+    let path = partial_file(file);
+    let partial = match (options.resume, path.exists()) {
+        (true, true) => PartialResults::resume(&path, &facts).map_err(Ended::from)?,
+        (true, false) => {
+            stderr::line(format_args!("nothing is kept in {}: everything is measured", path.display()));
+            PartialResults::new(&path, facts)
+        }
+        (false, _) => PartialResults::new(&path, facts),
+    };
+    let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
+    let mut calibration = Calibration { session: &mut session, model, plan: &plan, partial, display, interrupts };
+    let results = calibration.run().inspect_err(|_| calibration.display.clear())?;
+    drop(calibration);
+    session.close()?;
+    let about = About {
+        name: file.file_stem().map_or_else(|| "profile".to_owned(), |stem| stem.to_string_lossy().into_owned()),
+        device: device.name.clone(),
+        is_double,
+        driver: machine.state.gpu.driver.clone().ok(),
+        cuda_version: found.library.version().to_string(),
+        compute_capability: device.compute_capability,
+        host_cpu: machine.state.host.cpu.model.clone().ok(),
+        engine: options.engine.name(),
+        memory: total,
+        gemm_backend,
+        model: served,
+        plan: &plan,
+        concerns: machine.concerns,
+        date,
+        options: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        took: started.elapsed(),
+    };
+    Ok(calibration::profile(&about, &results)?)
+}
+
+/// A cache that is not told is taken for a large one.
+fn l2_cache(card: &Card) -> Result<kernels::units::Bytes, Failure> {
+    const UNKNOWN: u64 = 64 << 20;
+    let bytes = u64::try_from(card.attribute(Attribute::CacheBytes)?).unwrap_or(0);
+    Ok(kernels::units::Bytes(if bytes == 0 { UNKNOWN } else { bytes }))
+}
+
+/// PIECEWISE first, as engines capture.
+fn modes(asked: &[CapturedMode]) -> Vec<Mode> {
+    let known = [(CapturedMode::Piecewise, Mode::Piecewise), (CapturedMode::Full, Mode::Full)];
+    known.into_iter().filter(|(typed, _)| asked.contains(typed)).map(|(_, mode)| mode).collect()
+}
+
+fn load(session: &mut Session, served: &ServedModel, plan: &Plan, library: Option<Blaslt>) -> Result<Model, Ended> {
+    let limits = Limits {
+        rows: plan.rows(),
+        requests: Requests(plan.rows().0),
+        block_size: BLOCK_SIZE,
+        blocks_per_request: plan.blocks_per_request(),
+        cache_blocks: plan.cache_blocks(),
+    };
+    let own_layers = plan.memory.weight_layers;
+    Ok(Model::load_sharing(session, served.geometry.clone(), served.constants, limits, library, own_layers)?)
+}
+
+/// What is going to be measured.
+fn explain(served: &ServedModel, plan: &Plan, gemm_backend: &str, out: &mut impl Write) -> Result<(), Failure> {
+    let rank = match served.ranks {
+        1 => String::new(),
+        ranks => format!(", one of {ranks} tensor-parallel ranks: collectives are not measured"),
+    };
+    writeln!(out, "model    {}{rank}", served.name)?;
+    for reason in &served.differs {
+        writeln!(out, "         only its shapes, in bf16: {reason}")?;
+    }
+    let (own, layers) = (plan.memory.weight_layers, served.geometry.layers);
+    if own < layers {
+        writeln!(out, "         {layers} layers share the weights of {own}, for all would not fit")?;
+    }
+    let modes: Vec<String> = plan.modes.iter().map(Mode::to_string).collect();
+    writeln!(out, "ladder   {}; {}", plan.ladder, modes.join(" and "))?;
+    writeln!(out, "products {gemm_backend}")?;
+    writeln!(out, "memory   {}", plan.memory)?;
+    writeln!(out, "time     {} s at most, and what captures take", plan.time().as_secs())?;
+    Ok(out.flush()?)
+}
+
+/// What must be the same for results to belong together.
+fn facts(machine: &Machine<'_>, served: &ServedModel, plan: &Plan, gemm_backend: &str) -> RunFacts {
+    let modes: Vec<String> = plan.modes.iter().map(Mode::to_string).collect();
+    let driver = machine.state.gpu.driver.as_ref().map_or("not known", String::as_str);
+    RunFacts::default()
+        .with("calibrate", env!("CARGO_PKG_VERSION"))
+        .with("device", format!("{}, {}", machine.device.name, machine.device.uuid))
+        .with("driver", format!("CUDA {}, {driver}", machine.found.library.version()))
+        .with("kernels", machine.images.to_string())
+        .with("products", gemm_backend)
+        .with("model", format!("{}: {:?}", served.name, served.geometry))
+        .with("ranks", served.ranks.to_string())
+        .with("ladder", plan.ladder.to_string())
+        .with("modes", modes.join(", "))
+        .with("points", if plan.is_quick { "quick" } else { "full" })
+        .with("time", format!("{:?}", plan.time()))
+        .with("layers with weights", plan.memory.weight_layers.to_string())
+}
+
+/// `nvidia-h200-llama-3.1-8b.toml`.
+fn default_file(device: &VisibleDevice, model: &ServedModel) -> PathBuf {
+    let rank = if model.ranks > 1 { format!("-tp{}", model.ranks) } else { String::new() };
+    PathBuf::from(format!("{}-{}{rank}.toml", plain(&device.name), plain(&model.name)))
+}
+
+/// A name as part of a file's.
+fn plain(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().map(kept).collect();
+    name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// Where results are kept until the profile is written.
+fn partial_file(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".partial");
+    path.into()
+}
+
+/// Before minutes of measuring, not after them.
+fn can_be_written(file: &Path) -> io::Result<()> {
+    if file.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(folder).map(drop)
+}
+
+/// A path as a shell takes it.
+fn quoted(file: &Path) -> String {
+    let text = file.display().to_string();
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The figures that matter most, and what makes them suspect.
+fn summary(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let machine = &profile.machine;
+    let (launch, replay) = (&machine.launch.figures, &machine.replay.figures);
+    writeln!(
+        out,
+        "launch   {:.2} us; a replay {:.2} us and {:.3} us a node",
+        launch.launch_us, replay.fixed_us, replay.node_us
+    )?;
+    let dense = |rows: f64| machine.dense.figures.at(rows).value / 1e3;
+    writeln!(
+        out,
+        "step     {:.2} ms at 1 row, {:.2} ms at 64, {:.2} ms at 256, without attention",
+        dense(1.0),
+        dense(64.0),
+        dense(256.0)
+    )?;
+    let (pool, capture) = (&machine.pool.figures, &machine.capture.figures);
+    let [full_ms, piecewise_ms] = [capture.full_s, capture.piecewise_s].map(|seconds| seconds * 1e3);
+    writeln!(
+        out,
+        "graphs   {} and {full_ms:.2} ms a FULL descriptor, {} and {piecewise_ms:.2} ms a PIECEWISE one",
+        pool.full_executable, pool.piecewise_executable
+    )?;
+    let warnings = profile.measurement.iter().flat_map(|measurement| &measurement.warnings);
+    let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
+    if !codes.is_empty() {
+        writeln!(out, "warnings {}: kept in the profile, and repeated by every report that uses it", codes.join(", "))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_device_and_model() {
+        assert_eq!(plain("NVIDIA GeForce RTX 4090 (Laptop)"), "nvidia-geforce-rtx-4090-laptop");
+        assert_eq!(plain("../../etc"), "..-..-etc");
+        assert_eq!(partial_file(Path::new("a/b.toml")), Path::new("a/b.toml.partial"));
+        assert_eq!([quoted(Path::new("a-1.toml")), quoted(Path::new("my file"))], ["a-1.toml", "'my file'"]);
+    }
+
+    #[test]
+    fn modes_are_captured_in_the_engines_order() {
+        assert_eq!(modes(&[CapturedMode::Full, CapturedMode::Piecewise]), [Mode::Piecewise, Mode::Full]);
+        assert_eq!(modes(&[CapturedMode::Full]), [Mode::Full]);
+    }
 }

@@ -18,6 +18,8 @@ use std::io::{self, Write};
 #[cfg(feature = "gpu")]
 use std::path::PathBuf;
 
+#[cfg(feature = "gpu")]
+use crate::calibration::Ended;
 use crate::command_line::{Action, GpuOptions};
 #[cfg(feature = "gpu")]
 use crate::device::{self, DeviceError, NvrtcError};
@@ -29,6 +31,8 @@ use crate::probe::ProbeError;
 use crate::profile::ProfileError;
 #[cfg(feature = "gpu")]
 use crate::rule_probe::Shared;
+#[cfg(feature = "gpu")]
+use crate::served_model::ModelError;
 #[cfg(not(feature = "gpu"))]
 use crate::stderr;
 
@@ -58,6 +62,14 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// A model that cannot be measured.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A calibration ended before its profile was there.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Ended(#[from] Ended),
     /// A file of results could not be written.
     #[cfg(feature = "gpu")]
     #[error("cannot write {path}: {source}", path = path.display())]

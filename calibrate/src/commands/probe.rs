@@ -1,6 +1,7 @@
 //! `calibrate probe NAME`: one probe alone, on a small model.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 use kernels::geometry::{ModelGeometry, ModelShape};
 use kernels::step::Constants;
@@ -66,7 +67,7 @@ fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Fai
     let ladder: Vec<Rows> = ladder.iter().copied().map(Rows).collect();
     let largest = *ladder.last().unwrap_or(&Rows(1));
     let mut model = small_model(session, largest, options.layers)?;
-    let mut heard = |_: &Progress| {};
+    let mut heard = |_: &Progress| ControlFlow::Continue(());
     let bench = &Bench::new(session, protocol, Limits::default(), &mut heard)?;
     let model = &mut model;
     let counts: &[u32] = if options.quick { &probe::launch::QUICK_COUNTS } else { &probe::launch::COUNTS };

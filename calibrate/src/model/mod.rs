@@ -105,9 +105,26 @@ impl Model {
         limits: Limits,
         library: Option<Blaslt>,
     ) -> Result<Self, StepError> {
+        let own_layers = geometry.layers;
+        Self::load_sharing(session, geometry, constants, limits, library, own_layers)
+    }
+
+    /// The same, with weights for `own_layers` layers only, which the others share in turn: for times, where the weights of
+    /// all do not fit.
+    ///
+    /// # Errors
+    /// As for [`Model::load`].
+    pub fn load_sharing(
+        session: &mut Session,
+        geometry: ModelGeometry,
+        constants: Constants,
+        limits: Limits,
+        library: Option<Blaslt>,
+        own_layers: u32,
+    ) -> Result<Self, StepError> {
         let memory = session.arena();
         let multiprocessors = session.card().attribute(Attribute::Multiprocessors)?.unsigned_abs();
-        let weights = weights::load(session, &memory, &geometry)?;
+        let weights = weights::load(session, &memory, &geometry, own_layers)?;
         let buffers = allocate_buffers(&memory, &geometry, limits)?;
         let products = Products::new(session, &memory, &geometry, limits.rows, multiprocessors, library)?;
         let pools = Pools { graphs: Pool::new(session.arena()), eager: Pool::new(session.arena()) };

@@ -110,12 +110,17 @@ impl WeightName {
     }
 }
 
-/// Allocates and fills every weight.
-pub(super) fn load(session: &mut Session, memory: &Arena, geometry: &ModelGeometry) -> Result<ModelWeights, StepError> {
+/// Allocates and fills every weight; of the layers those of the first `own_layers`, which the others share in turn.
+pub(super) fn load(
+    session: &mut Session,
+    memory: &Arena,
+    geometry: &ModelGeometry,
+    own_layers: u32,
+) -> Result<ModelWeights, StepError> {
     let drawn = session.arena();
     let mut loader = Loader { session, memory, geometry, drawn, sources: HashMap::new() };
     let mut layers = Vec::new();
-    for layer in 0..geometry.layers {
+    for layer in 0..geometry.layers.min(own_layers.max(1)) {
         let has = |condition: bool, name: WeightName| condition.then_some(name);
         layers.push(LayerWeights {
             input_norm: loader.weight(WeightName::InputNorm(layer))?,
@@ -129,6 +134,7 @@ pub(super) fn load(session: &mut Session, memory: &Arena, geometry: &ModelGeomet
             down: loader.weight(WeightName::Down(layer))?,
         });
     }
+    let layers: Vec<LayerWeights> = layers.into_iter().cycle().take(geometry.layers as usize).collect();
     let embedding = loader.weight(WeightName::Embedding)?;
     let final_norm = loader.weight(WeightName::FinalNorm)?;
     let head = if geometry.tied_embeddings { embedding } else { loader.weight(WeightName::Head)? };

@@ -1,8 +1,8 @@
 //! What every probe works with: the device, the gate, the clocks, and how work becomes a campaign of timings.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use kernels::units::Bytes;
@@ -39,6 +39,9 @@ pub struct Probed<R> {
     pub disturbances: Vec<(String, TooNoisy)>,
 }
 
+/// Who hears how far a campaign is, and may end it.
+pub type Heard<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+
 /// A device, ready for probes.
 pub struct Bench<'a> {
     session: RefCell<&'a mut Session>,
@@ -48,7 +51,8 @@ pub struct Bench<'a> {
     clock_rate: ClockRate,
     events: [Event; 2],
     stopwatch: Stopwatch,
-    heard: RefCell<&'a mut dyn FnMut(&Progress)>,
+    heard: RefCell<Heard<'a>>,
+    is_ended: Cell<bool>,
 }
 
 /// Work of which a point of a campaign is made.
@@ -98,7 +102,8 @@ impl Campaigns {
 }
 
 impl<'a> Bench<'a> {
-    /// Makes a session ready for probes, which time by this protocol. `heard` hears how far each campaign is.
+    /// Makes a session ready for probes, which time by this protocol. `heard` hears how far each campaign is, and may end
+    /// it: then every probe gives [`ProbeError::Ended`].
     ///
     /// # Errors
     /// The device fails.
@@ -106,14 +111,15 @@ impl<'a> Bench<'a> {
         session: &'a mut Session,
         protocol: Protocol,
         limits: Limits,
-        heard: &'a mut dyn FnMut(&Progress),
+        heard: Heard<'a>,
     ) -> Result<Self, ProbeError> {
         let gate = Gate::new(session)?;
         let clock_rate = ClockRate::new(session)?;
         let events = [session.event()?, session.event()?];
         let stopwatch = Stopwatch::new(session.host_clock());
         let (session, heard) = (RefCell::new(session), RefCell::new(heard));
-        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard })
+        let is_ended = Cell::new(false);
+        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard, is_ended })
     }
 
     /// Does something on the device.
@@ -124,6 +130,11 @@ impl<'a> Bench<'a> {
     /// Free memory of the device.
     pub(super) fn free(&self) -> Result<Bytes, ProbeError> {
         Ok(self.on(Session::memory)?.0)
+    }
+
+    /// Unless whoever hears has ended it.
+    fn go_on(&self) -> Result<(), ProbeError> {
+        if self.is_ended.get() { Err(ProbeError::Ended) } else { Ok(()) }
     }
 
     /// Refuses what needs more memory than there is.
@@ -241,6 +252,7 @@ impl<'w> Visit<Point<'w>> for DeviceVisit<'_, '_> {
 
     fn visit(&mut self, point: &Point<'w>, repetitions: u32) -> Result<Nanoseconds, ProbeError> {
         let Self(bench) = self;
+        bench.go_on()?;
         bench.on(|session| point.work.prepare(session))?;
         let calls = point.work.calls();
         let mut us = 0.0;
@@ -262,6 +274,7 @@ impl<'w> Visit<Point<'w>> for HostVisit<'_, '_> {
 
     fn visit(&mut self, point: &Point<'w>, repetitions: u32) -> Result<Nanoseconds, ProbeError> {
         let Self(bench) = self;
+        bench.go_on()?;
         bench.on(|session| {
             point.work.prepare(session)?;
             let mut ns = 0.0;
@@ -294,7 +307,9 @@ impl Surroundings for Around<'_, '_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        (self.0.heard.borrow_mut())(progress);
+        if (self.0.heard.borrow_mut())(progress).is_break() {
+            self.0.is_ended.set(true);
+        }
     }
 }
 

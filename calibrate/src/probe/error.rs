@@ -26,6 +26,9 @@ pub enum ProbeError {
     /// What is measured did not stand still.
     #[error(transparent)]
     Noisy(#[from] TooNoisy),
+    /// Whoever heard of its progress ended it.
+    #[error("ended before it was measured")]
+    Ended,
     /// The gate opened by itself: the host took too long to queue up what was to be timed.
     #[error("the host took longer than {timeout_ms} ms to queue up one measurement, three times in a row")]
     Gate {
@@ -76,6 +79,7 @@ impl ProbeError {
             Self::Device(error) => error.exit(),
             Self::Noisy(_) | Self::Gate { .. } | Self::Memory { .. } => Exit::TooNoisy,
             Self::Plan { .. } => Exit::BadInput,
+            Self::Ended => Exit::Interrupted,
             Self::Step(_) | Self::Shape(_) => Exit::Unexpected,
         }
     }
@@ -92,7 +96,7 @@ impl Diagnostic for ProbeError {
             Self::Memory { .. } => Some(Box::new(
                 "end what else runs on this GPU (`nvidia-smi` shows it), or measure a smaller model or ladder",
             )),
-            Self::Plan { .. } | Self::Step(_) | Self::Shape(_) => None,
+            Self::Ended | Self::Plan { .. } | Self::Step(_) | Self::Shape(_) => None,
         }
     }
 }

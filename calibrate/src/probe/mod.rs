@@ -44,7 +44,7 @@ pub mod update;
 mod work;
 
 #[cfg(feature = "gpu")]
-pub use bench::{Bench, Probed};
+pub use bench::{Bench, Heard, Probed};
 #[cfg(feature = "gpu")]
 pub use error::ProbeError;
 #[cfg(feature = "gpu")]

@@ -29,6 +29,20 @@ pub enum Stopped {
     Output(#[from] io::Error),
 }
 
+/// Only that the kernels are there, and that graphs of a tiny model give the bits of eager steps: what takes seconds. With the
+/// lines that say so.
+///
+/// # Errors
+/// The device cannot be used just now.
+pub fn graphs_alone(session: &mut Session) -> Result<(Verdict, String), Stopped> {
+    let mut lines = Vec::new();
+    let mut report = Report::new(&mut lines);
+    report.add(basics::code(session))?;
+    graphs::run(session, &mut report)?;
+    let verdict = report.verdict()?;
+    Ok((verdict, String::from_utf8_lossy(&lines).into_owned()))
+}
+
 /// Runs every check on a device, and writes a line for each as soon as it is known.
 ///
 /// # Errors

@@ -1,0 +1,294 @@
+//! `calibrate --device` end to end on the driver double: options, profile, kills, refusals. The kernels take time there and
+//! compute nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::double::{Double, Run};
+
+/// A Qwen3 of two narrow layers.
+const TINY: &str = r#"{
+    "model_type": "qwen3", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1024, "rms_norm_eps": 1e-6
+}"#;
+
+/// The double and a folder with a tiny model's configuration.
+struct Bench {
+    double: Double,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(double: Double) -> Self {
+        let folder = tempfile::tempdir().expect("a folder to write to");
+        fs::create_dir(folder.path().join("tiny")).expect("the folder can be written");
+        fs::write(folder.path().join("tiny/config.json"), TINY).expect("the folder can be written");
+        Self { double, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn profile(&self, name: &str) -> toml::Value {
+        toml::from_str(&self.text(name)).expect("a profile is TOML")
+    }
+
+    fn command(&self, more: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = self.double.command(&arguments(more), variables);
+        command.current_dir(&self.folder);
+        command
+    }
+
+    fn run(&self, more: &[&str], variables: &[(&str, &str)]) -> Run {
+        let output = self.command(more, variables).output().expect("the binary was built");
+        Run { output, report: String::new() }
+    }
+
+    /// What a user reads when nothing is measured: the exit code and standard error.
+    fn refusal(&self, more: &[&str], variables: &[(&str, &str)]) -> String {
+        let run = self.run(more, variables);
+        format!("exit {}\n{}", run.code().unwrap_or(-1), run.stderr())
+    }
+}
+
+/// The tiny model, four rungs, two seconds of virtual time.
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let fixed = ["--device", "0", "--quick", "--model", "tiny", "--ladder", "1,2,4,8", "--time-limit", "2s"];
+    [&fixed, more].concat()
+}
+
+/// Tables and keys of a file, without values.
+fn structure(text: &str) -> BTreeSet<String> {
+    fn walk(value: &toml::Value, place: &str, found: &mut BTreeSet<String>) {
+        found.insert(place.to_owned());
+        if let toml::Value::Table(table) = value {
+            for (key, value) in table {
+                walk(value, &format!("{place}.{key}"), found);
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(&toml::from_str(text).expect("a profile is TOML"), "", &mut found);
+    found
+}
+
+/// The structure without what the machine that tests run on has to say.
+fn steady_structure(text: &str) -> BTreeSet<String> {
+    structure(text).into_iter().filter(|place| !place.starts_with(".measurement.warning")).collect()
+}
+
+#[test]
+fn one_command_gives_one_profile() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let report = bench.path("report");
+    let run = bench.run(&[], &[("RUNGWISE_DOUBLE_REPORT", report.to_str().expect("folders of tests are text"))]);
+    assert_eq!(run.code(), Some(0), "{}{}", run.stdout(), run.stderr());
+    let lines: Vec<&str> = run.stdout().lines().collect();
+    assert_eq!(lines.last(), Some(&"sim run scenarios/chunked.toml --profile driver-double-tiny.toml"));
+    assert!(run.stdout().contains("ladder   1,2,4,8; PIECEWISE and FULL\n"), "{}", run.stdout());
+    assert_eq!(run.stderr().lines().filter(|line| line.starts_with('[')).count(), 10, "{}", run.stderr());
+    let complaints: Vec<String> = bench
+        .text("report")
+        .lines()
+        .filter(|line| line.contains("violation:") || line.contains("leak:"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(complaints, [""; 0]);
+    assert!(!bench.path("driver-double-tiny.toml.partial").exists());
+
+    let profile = bench.profile("driver-double-tiny.toml");
+    for (group, table) in profile["machine"].as_table().expect("a table") {
+        assert_eq!(table["provenance"]["kind"].as_str(), Some("double"), "machine.{group}");
+    }
+    for (group, table) in profile["engine"].as_table().expect("a table") {
+        assert_ne!(table["provenance"]["kind"].as_str(), Some("measured"), "engine.{group}");
+    }
+    assert_eq!(profile["identity"]["model_name"].as_str(), Some("tiny"));
+    assert_eq!(profile["identity"]["model"]["qk_norm"].as_bool(), Some(true));
+    assert_eq!(profile["measurement"]["full"]["rows"].as_array().map(Vec::len), Some(4));
+    check(&bench, "driver-double-tiny.toml");
+}
+
+/// `calibrate check` takes the file.
+fn check(bench: &Bench, file: &str) {
+    let path = bench.path(file);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
+    let output = command.args([Path::new("check"), &path]).output().expect("the binary was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The double's own costs come back as figures: launches of 2.6 us, replays of 3.5 us and 12 ns a node.
+#[test]
+fn figures_are_those_of_the_double() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let run = bench.run(&["--out", "mine.toml", "--no-progress"], &[("RUNGWISE_DOUBLE_LAUNCH_NS", "4000")]);
+    assert_eq!((run.code(), run.stderr()), (Some(0), ""), "{}", run.stdout());
+    let profile = bench.profile("mine.toml");
+    let figure = |group: &str, key: &str| {
+        let value = &profile["machine"][group][key];
+        value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64)).expect("a number")
+    };
+    let near = |figure: f64, planted: f64| (figure / planted - 1.0).abs() < 0.05;
+    assert!(near(figure("launch", "launch_us"), 4.0), "{}", figure("launch", "launch_us"));
+    assert!(near(figure("replay", "fixed_us"), 3.5) && near(figure("replay", "node_us"), 0.012));
+}
+
+#[test]
+fn a_rank_and_one_mode_are_stated_in_the_profile() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let run = bench.run(&["--tp-shard", "2", "--modes", "full", "--engine", "sglang"], &[]);
+    assert_eq!(run.code(), Some(0), "{}", run.stderr());
+    assert!(run.stdout().contains("one of 2 tensor-parallel ranks: collectives are not measured"), "{}", run.stdout());
+    let profile = bench.profile("driver-double-tiny-tp2.toml");
+    assert_eq!(profile["measurement"]["tensor_parallel"].as_integer(), Some(2));
+    assert_eq!(profile["identity"]["model"]["query_heads"].as_integer(), Some(2));
+    assert_eq!(profile["identity"]["engine"].as_str(), Some("sglang"));
+    assert!(profile["measurement"].get("piecewise").is_none());
+    check(&bench, "driver-double-tiny-tp2.toml");
+}
+
+#[test]
+fn layers_share_weights_where_memory_is_short() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let limit = ["--model", "llama-3.1-8b", "--ladder", "1,2", "--memory-limit", "15GiB", "--out", "shared.toml"];
+    let arguments = [&["--device", "0", "--quick", "--time-limit", "1s"], &limit[..]].concat();
+    let mut command = bench.double.command(&arguments, &[]);
+    let output = command.current_dir(&bench.folder).output().expect("the binary was built");
+    let run = Run { output, report: String::new() };
+    assert_eq!(run.code(), Some(0), "{}", run.stderr());
+    assert!(run.stdout().contains("32 layers share the weights of "), "{}", run.stdout());
+    let profile = bench.profile("shared.toml");
+    let own = profile["measurement"]["weight_layers"].as_integer().expect("it is stated");
+    assert!((1..32).contains(&own), "{own}");
+}
+
+/// Killed again and again, at moments all over the run; the last time it is left alone.
+#[test]
+fn a_run_that_is_killed_at_any_moment_goes_on() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    assert_eq!(bench.run(&["--out", "whole.toml"], &[]).code(), Some(0));
+    for (first, step) in [(50, 90), (120, 170)] {
+        let _ = fs::remove_file(bench.path("killed.toml"));
+        let mut kills = 0;
+        for after_ms in (0..6).map(|kill| first + kill * step) {
+            let mut child = bench
+                .command(&["--out", "killed.toml", "--resume"], &[])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the binary was built");
+            thread::sleep(Duration::from_millis(after_ms));
+            let is_running = child.try_wait().expect("it is our child").is_none();
+            child.kill().expect("it is our child");
+            child.wait().expect("it is our child");
+            kills += u32::from(is_running);
+        }
+        assert!(kills > 0, "nothing was killed");
+        let last = bench.run(&["--out", "killed.toml", "--resume"], &[]);
+        assert_eq!(last.code(), Some(0), "{}", last.stderr());
+        assert_eq!(steady_structure(&bench.text("killed.toml")), steady_structure(&bench.text("whole.toml")));
+        check(&bench, "killed.toml");
+        let left: Vec<_> =
+            fs::read_dir(&bench.folder).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+        assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let mut command = bench.command(&["--out", "mine.toml"], &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    // Until the first result is kept.
+    let partial = bench.path("mine.toml.partial");
+    for _ in 0..600 {
+        if partial.exists() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("every Unix has kill");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("it is our child");
+    let run = Run { output, report: String::new() };
+    assert_eq!(run.code(), Some(130), "{}", run.stderr());
+    assert!(run.stderr().contains("× interrupted"), "{}", run.stderr());
+    assert!(run.stderr().contains("kept: the same command with --resume goes on"), "{}", run.stderr());
+    assert!(partial.exists() && !bench.path("mine.toml").exists());
+    let resumed = bench.run(&["--out", "mine.toml", "--resume"], &[]);
+    assert_eq!(resumed.code(), Some(0), "{}", resumed.stderr());
+    assert!(resumed.stderr().contains("[1/10] launches and graph nodes: kept from before"), "{}", resumed.stderr());
+}
+
+#[test]
+fn what_disturbs_ends_with_its_name_and_no_profile() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let ended = |variable: (&str, &str)| {
+        let run = bench.run(&["--out", "none.toml", "--no-progress"], &[variable]);
+        assert!(!bench.path("none.toml").exists(), "{variable:?}");
+        assert_eq!(run.code(), Some(6), "{variable:?}: {}{}", run.stdout(), run.stderr());
+        run.stderr().to_owned()
+    };
+    insta::assert_snapshot!("throttled", ended(("RUNGWISE_DOUBLE_NVML_REASONS", "64")));
+    let drift = ended(("RUNGWISE_DOUBLE_DRIFT_PERMILLE_PER_S", "900"));
+    assert!(drift.contains("drift: times changed by +"), "{drift}");
+}
+
+#[test]
+fn models_and_options_that_cannot_be_measured_say_why() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let write = |name: &str, text: &str| fs::write(bench.path(name), text).expect("the folder can be written");
+    write("fp8.json", &TINY.replacen('{', r#"{ "quantization_config": { "quant_method": "fp8" },"#, 1));
+    write("wide.json", &TINY.replace("\"head_dim\": 64", "\"head_dim\": 256"));
+    write("cut.json", &TINY[..40]);
+    let refusal = |model: &str, more: &[&str]| {
+        let arguments = [&["--device", "0", "--model", model], more].concat();
+        let mut command = bench.double.command(&arguments, &[]);
+        let output = command.current_dir(&bench.folder).output().expect("the binary was built");
+        let run = Run { output, report: String::new() };
+        format!("exit {}\n{}", run.code().unwrap_or(-1), run.stderr())
+    };
+    insta::assert_snapshot!("unknown_model", refusal("lama-3.1-8b", &[]));
+    insta::assert_snapshot!("fp8_model", refusal("fp8.json", &[]));
+    insta::assert_snapshot!("wide_heads", refusal("wide.json", &[]));
+    insta::assert_snapshot!("cut_config", refusal("cut.json", &[]));
+    insta::assert_snapshot!("uneven_ranks", refusal("llama-3.1-8b", &["--tp-shard", "3"]));
+    insta::assert_snapshot!("no_room", refusal("llama-3.1-8b", &["--memory-limit", "2GiB"]));
+    insta::assert_snapshot!("no_folder", refusal("tiny", &["--out", "no/such/folder.toml"]));
+}
+
+#[test]
+fn results_of_another_run_are_not_gone_on_with() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    // The second result cannot be measured: the first is kept.
+    let failing = [("RUNGWISE_DOUBLE_FAIL", "cuGraphLaunch:4000=700")];
+    let failed = bench.run(&["--out", "mine.toml"], &failing);
+    assert!(bench.path("mine.toml.partial").exists(), "{}{}", failed.stdout(), failed.stderr());
+    insta::assert_snapshot!("another_run", bench.refusal(&["--out", "mine.toml", "--resume", "--modes", "full"], &[]));
+    fs::write(bench.path("mine.toml.partial"), "garbage").expect("the folder can be written");
+    insta::assert_snapshot!("corrupt_partial", bench.refusal(&["--out", "mine.toml", "--resume"], &[]));
+}
+
+#[test]
+fn shapes_alone_are_said_to_be_that() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let config = TINY.replacen('{', r#"{ "quantization_config": { "quant_method": "awq" },"#, 1);
+    fs::write(bench.path("tiny/config.json"), config).expect("the folder can be written");
+    assert_eq!(bench.run(&[], &[]).code(), Some(3));
+    let run = bench.run(&["--shapes-only"], &[]);
+    assert_eq!(run.code(), Some(0), "{}", run.stderr());
+    let profile = bench.profile("driver-double-tiny.toml");
+    let warnings = profile["measurement"]["warning"].as_array().expect("there is one");
+    assert!(warnings.iter().any(|warning| warning["code"].as_str() == Some("shapes_only")), "{warnings:?}");
+    assert!(run.stdout().contains("only its shapes, in bf16: quantization_config: weights are quantized (awq)"));
+}
