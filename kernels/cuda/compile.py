@@ -10,13 +10,15 @@ sources alone, not on paths or dates. NVRTC does not look into inline assembly, 
 
 Both tools come from their wheels, fetched with pip into <target directory>/cuda-compiler, or are given:
 --nvrtc PATH or $RUNGWISE_NVRTC (libnvrtc.so.12), --ptxas PATH or $RUNGWISE_PTXAS.
-Where they cannot be had, the script says so and exits 0, or 1 with --require. Needs no GPU and no driver.
+Where the wheels cannot be had, the script says so and exits 0, or 1 with --require; a compiler that is named and cannot be
+used is an error. Needs no GPU and no driver.
 """
 
 import argparse
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -57,10 +59,15 @@ def from_wheel(package, version, file):
         wheels = sorted(cache().glob(f"{package.replace('-', '_')}-{version}-*.whl"))
         if not wheels:
             raise Missing(f"{package}=={version}: pip brought no wheel")
-        zipfile.ZipFile(wheels[0]).extractall(folder)
-        if not (folder / file).exists():
+        # The folder appears whole or not at all: half a compiler would be taken for one that cannot be had.
+        partial = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        zipfile.ZipFile(wheels[0]).extractall(partial)
+        if not (partial / file).exists():
             raise Missing(f"{package}=={version} has no {file}")
-    (folder / file).chmod(0o755)
+        (partial / file).chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
     return folder / file
 
 
@@ -70,9 +77,9 @@ class Nvrtc:
     def __init__(self, path):
         try:
             self.library = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise Missing(str(error)) from error
-        self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
+            self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        except (OSError, AttributeError) as error:
+            sys.exit(f"{path} is no NVRTC that can be loaded: {error}")
 
     def text(self, program, what):
         """One of the texts of a program: its log or its PTX."""
@@ -120,7 +127,10 @@ def compiled(nvrtc):
 def assembled(ptxas, module, architecture):
     """What ptxas says of each kernel of a module: registers, shared bytes, stack bytes, spilled bytes."""
     command = [str(ptxas), "-v", f"-arch=sm_{architecture}", str(TEXTS[module]), "-o", os.devnull]
-    got = subprocess.run(command, capture_output=True, text=True)
+    try:
+        got = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"{ptxas} is no ptxas that can be run: {error}")
     if got.returncode != 0:
         sys.exit(f"ptxas refuses {module}.ptx for sm_{architecture}:\n{got.stdout}{got.stderr}")
     kernels = {}

@@ -101,15 +101,21 @@ impl Double {
     /// The binary with these variables set, not run yet.
     pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
+        command.args(arguments);
+        self.prepare(&mut command, variables);
+        command
+    }
+
+    /// Makes the double the driver of a program that is not run yet, with these variables set.
+    fn prepare(&self, command: &mut Command, variables: &[(&str, &str)]) {
         for name in VARIABLES {
             command.env_remove(name);
         }
-        command.args(arguments).env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", self.report());
+        command.env("LD_LIBRARY_PATH", self.folder.path()).env("RUNGWISE_DOUBLE_REPORT", self.report());
         if let Some(kernels) = self.kernels {
             command.env("RUNGWISE_DOUBLE_KERNELS", kernels);
         }
         command.envs(variables.iter().copied());
-        command
     }
 
     fn report(&self) -> PathBuf {
@@ -118,10 +124,19 @@ impl Double {
 
     /// Runs the binary with these variables set.
     pub(crate) fn calibrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        let report = self.report();
-        let _ = fs::remove_file(&report);
-        let output = self.command(arguments, variables).output().expect("the binary was built");
-        let report = fs::read_to_string(&report).expect("the double answered, for only it writes a report");
+        self.finished(self.command(arguments, variables))
+    }
+
+    /// Runs a program whose driver is the double, with these variables set.
+    pub(crate) fn run(&self, mut command: Command, variables: &[(&str, &str)]) -> Run {
+        self.prepare(&mut command, variables);
+        self.finished(command)
+    }
+
+    fn finished(&self, mut command: Command) -> Run {
+        let _ = fs::remove_file(self.report());
+        let output = command.output().expect("the program was built");
+        let report = fs::read_to_string(self.report()).expect("the double answered, for only it writes a report");
         Run { output, report }
     }
 }

@@ -2,6 +2,7 @@
 
 mod device;
 mod double;
+mod layer;
 mod measure;
 mod probe;
 mod probe_rules;

@@ -180,6 +180,41 @@ fn what_cannot_be_performed_is_not_tried() {
     insta::assert_snapshot!(line.unwrap_or_default(), @r"ptx-for-newer-device            218                           this driver knows no newer device than this one  ?");
 }
 
+/// A device that cannot be used would answer every misuse with that: it is told instead, before any of them.
+#[test]
+fn a_device_that_cannot_be_used_is_no_driver_that_differs() {
+    for (planted, code, message) in [
+        (("RUNGWISE_DOUBLE_COMPUTE_MODE", "2"), 4, "Driver double is in compute mode PROHIBITED"),
+        (("RUNGWISE_DOUBLE_CAPABILITY", "7.5"), 4, "the kernels need 8.0 or higher"),
+        // A context, and hardly more.
+        (("RUNGWISE_DOUBLE_MEMORY_BYTES", "526385152"), 6, "out of GPU memory: 16.00 MiB asked for"),
+    ] {
+        let run = Double::driver().calibrate(&["--probe-rules"], &[planted]);
+        assert_eq!((run.code(), run.stdout(), run.complaints()), (Some(code), "", vec![]), "{planted:?}");
+        assert!(run.stderr().contains(message), "{planted:?}: {}", run.stderr());
+    }
+    // What the kernels' PTX would tell: the children cannot even load theirs.
+    let run = Double::driver().calibrate(&["--probe-rules"], &[("RUNGWISE_DOUBLE_PTX_VERSION", "7.8")]);
+    assert_eq!((run.code(), run.stdout().contains(" 0 agree, 0 differ, ")), (Some(4), true), "{}", run.stdout());
+    assert_eq!(run.stderr(), "error: no rule could be tried\n  help: the table says why, rule by rule\n");
+}
+
+/// Where nothing can be written is known before the misuses, and a device is not replaced by a file.
+#[test]
+fn a_file_that_cannot_be_written_is_told_at_once() {
+    let double = Double::driver();
+    let refused = |path: &str| {
+        let run = double.calibrate(&["--probe-rules", "--out", path], &[]);
+        assert_eq!((run.code(), run.stdout()), (Some(1), ""), "{}", run.stderr());
+        run.stderr().to_owned()
+    };
+    insta::assert_snapshot!(refused("/dev/null"), @"error: cannot write /dev/null: it is no file, and would be replaced by one");
+    insta::assert_snapshot!(refused("/"), @"error: cannot write /: it is a folder");
+    assert!(
+        refused("/no/such/folder/rules.toml").starts_with("error: cannot write /no/such/folder/rules.toml: No such")
+    );
+}
+
 /// Misuses that wreck contexts are refused wherever somebody else could be hit.
 #[test]
 fn faulting_rules_are_refused_beside_others() {

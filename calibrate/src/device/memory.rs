@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use kernels::launch::Address;
 use kernels::units::Bytes;
 
+use super::card::Card;
 use super::context::{Context, Resource};
 use super::error::DeviceError;
 use super::status::{Status, code};
@@ -19,6 +20,15 @@ const RELAXED: u32 = 2;
 
 /// `CU_MEMHOSTALLOC_DEVICEMAP`.
 const MAPPED: u32 = 2;
+
+/// Opens the device, allocates so much there, and gives everything back: whether it can be used now, said before others try.
+///
+/// # Errors
+/// The device cannot be taken, or has no such room.
+pub fn try_out(card: Card, room: Bytes) -> Result<(), DeviceError> {
+    let context = Context::open(card)?;
+    Arena::new(&context).allocate(room.0).map(drop)
+}
 
 /// Allocations that are given back together, when the last holder of the arena goes. A graph holds the arenas whose
 /// addresses are baked into it, so that no replay can meet memory that is gone.

@@ -43,7 +43,7 @@ pub use graph::Graph;
 pub use images::Images;
 pub(crate) use interrupt::Interrupts;
 pub use library::{Library, Version};
-pub use memory::{Arena, MappedWord};
+pub use memory::{Arena, MappedWord, try_out};
 pub use module::{Image, Usage};
 pub use nvml::{Nvml, SYMBOLS as NVML_SYMBOLS};
 pub use nvrtc::{Nvrtc, NvrtcError};

@@ -69,6 +69,8 @@ pub(super) fn first<T>(
             }
             inside
         }
+        // The loader looks for a bare name in its own places only.
+        Some(file) if file.parent() == Some(Path::new("")) && file.is_file() => vec![Path::new(".").join(file)],
         Some(file) => vec![file.clone()],
         None => files(wanted, tree),
     };
@@ -274,6 +276,14 @@ mod tests {
         let by_variable = made.with("RUNGWISE_NVRTC", "/from/the/environment.so");
         assert_eq!(by_variable.tried(None), ["/from/the/environment.so"]);
         assert_eq!(by_variable.tried(Some(&folder)).len(), 2, "the caller's name goes first");
+    }
+
+    /// The loader would look for a bare name in its own places only. Tests run in the package's folder.
+    #[test]
+    fn a_bare_name_is_a_file_here_if_there_is_one() {
+        let made = Made::new(&[]);
+        assert_eq!(made.tried(Some(Path::new("Cargo.toml"))), ["./Cargo.toml"]);
+        assert_eq!(made.tried(Some(Path::new("libnvrtc.so.12"))), ["libnvrtc.so.12"]);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What was found, as a table for people and as a file.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use serde::Serialize;
 
 use super::{Got, Verdict};
 use crate::driver_rules::{CaptureAfter, Misuse, Outcome, Source};
-use crate::whole_file;
+use crate::whole_file::WholeFile;
 
 /// One rule and what the driver did.
 #[derive(Clone, Debug)]
@@ -108,10 +107,10 @@ struct Row {
 ///
 /// # Errors
 /// It cannot be written.
-pub(crate) fn write(probes: &[Probe], on: &ProbedOn, path: &Path) -> io::Result<()> {
+pub(crate) fn write(probes: &[Probe], on: &ProbedOn, into: WholeFile) -> io::Result<()> {
     let rule = probes.iter().map(row).collect();
     let file = File { schema: 1, device: &on.device, driver: &on.driver, double: on.is_double, rule };
-    whole_file::write(path, &toml::to_string(&file).map_err(io::Error::other)?)
+    into.finish(&toml::to_string(&file).map_err(io::Error::other)?)
 }
 
 fn source(source: Source) -> String {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use kernels::bf16::{self, Bf16};
 use kernels::geometry::GeometryError;
 use kernels::launch::{Address, DecodeSplits};
-use kernels::reference::{Heads, PagedCache, Row};
+use kernels::reference::{Heads, PagedCache, Row, argmax};
 use kernels::step::{AttentionShape, StepShape};
 use kernels::units::{Requests, Rows};
 
@@ -37,6 +37,10 @@ enum Failed {
     Differs { step: String, what: &'static str, byte: usize },
     #[error("{step}: two batches that differ leave the same logits: nothing was computed")]
     Idle { step: String },
+    #[error("{step}: a replay left no logits: nothing was computed")]
+    Untouched { step: String },
+    #[error("{step}: token {place} is {got}: expected {want}, the place of its largest logit")]
+    Token { step: String, place: usize, got: i32, want: i32 },
     #[error("{what}: {got}, expected {want}")]
     Count { what: String, got: usize, want: usize },
     #[error(
@@ -328,13 +332,14 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Logits, and the keys and values that were written, of every step.
+    /// Logits, the tokens chosen by them, and the keys and values that were written, of every step.
     fn reference(&mut self) -> Result<String, Failed> {
         let values = reference::values(self.model);
         let mut worst: f64 = 0.0;
         for step in self.steps {
             for batch in &step.batches {
                 let traces = self.eager(step, batch)?;
+                self.tokens_are_chosen(step, &traces)?;
                 let before = (0..traces.caches.len()).map(|layer| self.paged(tiny::cache(self.model, layer)).to_f64());
                 let mut caches: Vec<PagedCache<f64>> = before.collect();
                 let rows = reference::rows(batch, self.model.limits().block_size);
@@ -356,6 +361,17 @@ impl Bench<'_> {
         Ok(format!("off by {worst:.1e} of the norm (limit {REFERENCE_LIMIT:.1e})"))
     }
 
+    /// Each token is the place of the largest of its logits, as they were left.
+    fn tokens_are_chosen(&self, step: &Step, traces: &Traces) -> Result<(), Failed> {
+        let logits = bf16::to_f64s(&bf16::from_bytes(&traces.logits));
+        let chosen = argmax(&logits, self.model.geometry().vocabulary as usize);
+        let differs = |(_, (got, want)): &(usize, (&i32, &i32))| got != want;
+        match traces.tokens.iter().zip(&chosen).enumerate().find(differs) {
+            None => Ok(()),
+            Some((place, (&got, &want))) => Err(Failed::Token { step: step.name.clone(), place, got, want }),
+        }
+    }
+
     fn paged(&self, elements: Vec<Bf16>) -> PagedCache<Bf16> {
         let geometry = self.model.geometry();
         let [query, kv, size] = [geometry.query_heads, geometry.kv_heads, geometry.head_size].map(|it| it as usize);
@@ -374,7 +390,10 @@ impl Bench<'_> {
         let bytes = self.logits_bytes(step);
         self.session.fill(captured.outputs.logits, 0xff, bytes as u64)?;
         captured.replay(self.session)?;
-        self.traces(step, captured.outputs.logits)
+        let traces = self.traces(step, captured.outputs.logits)?;
+        // Two replays that leave nothing would be equal.
+        let is_touched = traces.logits.iter().any(|byte| *byte != 0xff);
+        is_touched.then_some(traces).ok_or_else(|| Failed::Untouched { step: step.name.clone() })
     }
 
     fn logits_bytes(&self, step: &Step) -> usize {

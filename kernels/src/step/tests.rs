@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::geometry::ModelShape;
-use crate::launch::{Kernel, Launch};
+use crate::launch::{Arguments, Kernel, Launch};
 
 #[test]
 fn presets_have_constants_of_their_own() {
@@ -228,6 +228,34 @@ fn every_activation_is_freed_once_and_the_peak_is_known() {
         assert!(notes.live.is_empty(), "{:?}", notes.live);
         // 8 rows of bf16: residual 128, gate and up 640, their product 320.
         assert_eq!(notes.peak_bytes, 8 * 2 * (128 + 640 + 320));
+    }
+}
+
+/// What the model's configuration says reaches every kernel that needs it: an epsilon of another size, for instance, would
+/// hardly show in a result.
+#[test]
+fn constants_reach_the_kernels() {
+    let model = geometry(|shape| shape.qk_norm = true);
+    let scale = 1.0 / 64.0_f32.sqrt();
+    for (shape, attention) in [(DECODE, Kernel::DecodeAttention), (MIXED, Kernel::PrefillAttention)] {
+        let constants = Constants { epsilon: 3e-6, rotary_base: 1e6 };
+        let (weights, buffers) = (weights(2), buffers(2));
+        let mut notes = Notes::default();
+        let step = Step::new(&model, constants, &weights, &buffers, shape).unwrap();
+        step.run(&mut notes, Output::HeldThroughHead).unwrap();
+        let given = |kernel: Kernel, name: &str| -> Vec<f32> {
+            let place = kernel.parameters().iter().position(|parameter| parameter.name == name).unwrap();
+            let launches = notes.parts.iter().filter_map(|part| match part {
+                StepPart::Launch(launch) if launch.kernel == kernel => Some(&launch.arguments),
+                _ => None,
+            });
+            let value = |arguments: &Arguments| arguments.bytes()[arguments.offsets()[place]..][..4].try_into();
+            launches.map(|arguments| f32::from_le_bytes(value(arguments).unwrap())).collect()
+        };
+        assert_eq!(given(Kernel::RmsNorm, "epsilon"), [3e-6; 5]);
+        assert_eq!(given(Kernel::HeadNorm, "epsilon"), [3e-6; 2]);
+        assert_eq!(given(Kernel::Rotary, "log2_theta"), [1e6_f32.log2(); 2]);
+        assert_eq!(given(attention, "scale"), [scale; 2]);
     }
 }
 
