@@ -76,18 +76,26 @@ impl Ladder {
     /// What an engine captures without any flag on a device of this memory, for a model over so many ranks.
     ///
     /// vLLM (its specification, section 2): 1, 2, 4, from 8 on by eights, from 256 on by sixteens, up to twice the requests
-    /// at a time, 512 at most. SGLang (its specification, sections 2 and 3): 1, 2, 4, 8, 12, from 16 on by eights, from 272
+    /// at a time, 512 at most, and the requests at a time. SGLang (its specification, sections 2 and 3): 1, 2, 4, 8, 12, from 16 on by eights, from 272
     /// on by sixteens, from 512 on by 32, up to the maximum that its table of device memories has, which is captured in any
     /// case.
     pub fn of_engine(engine: LadderEngine, memory: Bytes, ranks: u32) -> Self {
         match engine {
-            LadderEngine::Vllm => Self::vllm((2 * VLLM_MAX_NUM_SEQS).min(VLLM_CEILING)),
+            LadderEngine::Vllm => Self::vllm(VLLM_MAX_NUM_SEQS),
             LadderEngine::Sglang => Self::sglang(sglang_maximum(memory, ranks)),
         }
     }
 
-    fn vllm(ceiling: u32) -> Self {
-        Self::runs(ceiling, &[(1, 2, 1), (4, 4, 1), (8, 248, 8), (256, ceiling, 16)])
+    /// For so many requests at a time, where a step may have more tokens than the ceiling, as by default.
+    fn vllm(requests: u32) -> Self {
+        let ceiling = requests.saturating_mul(2).min(VLLM_CEILING);
+        let mut ladder = Self::runs(ceiling, &[(1, 2, 1), (4, 4, 1), (8, 248, 8), (256, ceiling, 16)]);
+        if requests <= ceiling {
+            ladder.0.push(requests);
+            ladder.0.sort_unstable();
+            ladder.0.dedup();
+        }
+        ladder
     }
 
     fn sglang(maximum: u32) -> Self {
@@ -169,7 +177,10 @@ mod tests {
             let sizes: Vec<u64> = sizes.iter().filter_map(serde_json::Value::as_u64).collect();
             let requests = config["max_num_seqs"].as_u64().unwrap() as u32;
             let budget = config["max_num_batched_tokens"].as_u64().unwrap() as u32;
-            let own = Ladder::vllm((2 * requests).min(VLLM_CEILING).min(budget));
+            if budget < (2 * requests).min(VLLM_CEILING) {
+                continue;
+            }
+            let own = Ladder::vllm(requests);
             assert_eq!(own.0.iter().copied().map(u64::from).collect::<Vec<_>>(), sizes, "{line}");
             compared += 1;
         }
@@ -207,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_thinned_ladder_keeps_its_ends() {
-        assert_eq!(Ladder::vllm(512).thinned().to_string(), "1,2,4,8,16,32,64,128,256,512");
+        assert_eq!(Ladder::vllm(256).thinned().to_string(), "1,2,4,8,16,32,64,128,256,512");
         assert_eq!("3,5,7".parse::<Ladder>().unwrap().thinned().to_string(), "7");
     }
 }

@@ -193,7 +193,7 @@ mod tests {
         let plan = plan("llama-3-70b", 80, None).unwrap();
         assert!((1..80).contains(&plan.weight_layers), "{plan:?}");
         assert!(plan.layer_weights.0 < 2 * whole.parameters());
-        let limited = self::plan("llama-3.1-8b", 140, Some(12)).unwrap();
+        let limited = self::plan("llama-3.1-8b", 140, Some(16)).unwrap();
         assert!((1..32).contains(&limited.weight_layers), "{limited:?}");
     }
 

@@ -78,8 +78,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// In the order in which they are measured: those that need no graphs of the model first, so that a pool that stays
-    /// takes no memory from them.
+    /// In the order in which they are measured: launches first, for attention needs the fixed cost of a graph.
     pub const ALL: [Self; 9] = [
         Self::Launch,
         Self::Bandwidth,
