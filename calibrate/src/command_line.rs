@@ -180,10 +180,58 @@ pub(crate) enum Action {
         /// The device, as CUDA counts.
         device: u32,
     },
+    /// Run the steps of a recorded run on a GPU, and compare what they take with what was predicted for them.
+    #[cfg(feature = "gpu")]
+    Replay(ReplayOptions),
     /// Runs one probe on a small model and prints what it found as TOML: to look at one thing without a whole calibration.
     #[cfg(feature = "gpu")]
     #[command(hide = true)]
     Probe(ProbeOptions),
+}
+
+/// What a replay is asked for.
+#[cfg(feature = "gpu")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim run scenarios/chunked.toml --profile mine.toml --out results --steps
+  calibrate replay results/steps.jsonl --device 0
+      Graphs are replayed and steps without one are launched, with the requests that each step had.")]
+pub(crate) struct ReplayOptions {
+    /// The steps.jsonl that `sim run --steps --out DIR` wrote.
+    pub(crate) steps: PathBuf,
+    /// The GPU, as for measuring [default: the first].
+    #[arg(long, value_name = "GPU")]
+    pub(crate) device: Option<DeviceName>,
+    /// The model that the steps were priced for: a preset, or the path of a Hugging Face config.json.
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL)]
+    pub(crate) model: String,
+    /// One of N tensor-parallel ranks.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) tp_shard: Option<u32>,
+    /// Run about so many different shapes at most: of more, a sample that stands for all steps.
+    #[arg(long, value_name = "SHAPES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) limit: u32,
+    /// Time at most for the timings; captures come on top.
+    #[arg(long, value_name = "TIME", value_parser = time_limit, default_value = "60s")]
+    pub(crate) time_limit: Duration,
+    /// How the answer is written.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ReplayFormat,
+    /// Write the JSON document to a file too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// How a replay is written.
+#[cfg(feature = "gpu")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplayFormat {
+    /// Tables for people.
+    #[default]
+    Text,
+    /// One JSON document, with every shape.
+    Json,
 }
 
 /// What one probe is asked for.

@@ -31,6 +31,8 @@ pub mod profile;
 #[cfg(feature = "gpu")]
 mod progress;
 pub mod reading;
+#[cfg(feature = "gpu")]
+pub mod replay;
 mod report;
 #[cfg(feature = "gpu")]
 mod rule_probe;
@@ -106,6 +108,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         #[cfg(feature = "gpu")]
         Err(Failure::Model(error)) => {
+            stderr::report(&error);
+            Exit::BadInput
+        }
+        #[cfg(feature = "gpu")]
+        Err(Failure::Log(error)) => {
             stderr::report(&error);
             Exit::BadInput
         }

@@ -4,9 +4,12 @@ mod device;
 mod double;
 mod layer;
 mod measure;
+#[cfg(unix)]
+mod on_gpu;
 mod probe;
 mod probe_rules;
 mod profiles;
+mod replay;
 mod self_check;
 mod state;
 mod wild_access;

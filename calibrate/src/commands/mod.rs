@@ -12,6 +12,8 @@ mod probe;
 mod probe_rules;
 mod profiles;
 #[cfg(feature = "gpu")]
+mod replay;
+#[cfg(feature = "gpu")]
 mod self_check;
 
 use std::io::{self, Write};
@@ -29,6 +31,8 @@ use crate::exit::Exit;
 #[cfg(feature = "gpu")]
 use crate::probe::ProbeError;
 use crate::profile::ProfileError;
+#[cfg(feature = "gpu")]
+use crate::replay::LogError;
 #[cfg(feature = "gpu")]
 use crate::rule_probe::Shared;
 #[cfg(feature = "gpu")]
@@ -70,6 +74,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Ended(#[from] Ended),
+    /// A step log that cannot be replayed.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// A file of results could not be written.
     #[cfg(feature = "gpu")]
     #[error("cannot write {path}: {source}", path = path.display())]
@@ -91,6 +99,8 @@ pub(crate) fn named(action: Action, out: &mut impl Write) -> Result<Exit, Failur
         Action::PerformMisuse { name, device } => probe_rules::perform(&name, device, out),
         #[cfg(feature = "gpu")]
         Action::Probe(options) => probe::run(&options, out),
+        #[cfg(feature = "gpu")]
+        Action::Replay(options) => replay::run(&options, out),
         Action::Profiles(action) => profiles::run(action, out),
     }
 }

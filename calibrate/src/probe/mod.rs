@@ -36,6 +36,9 @@ mod parts;
 pub mod result;
 #[cfg(feature = "gpu")]
 pub mod rungs;
+pub mod step_shape;
+#[cfg(feature = "gpu")]
+pub mod steps;
 #[cfg(feature = "gpu")]
 mod stopwatch;
 #[cfg(feature = "gpu")]
