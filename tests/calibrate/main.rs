@@ -1,5 +1,6 @@
 //! The `calibrate` binary from outside: what it prints where, and its exit codes.
 
+mod coverage;
 mod device;
 mod double;
 mod layer;
