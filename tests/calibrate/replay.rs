@@ -280,3 +280,27 @@ fn a_log_of_another_model_is_said_and_a_noisy_neighbour_is_named() {
         "{document}"
     );
 }
+
+/// The clock falls for 10 ms in the rounds of device times, which end when those of host times begin; it is named, with
+/// both clocks.
+#[test]
+fn a_clock_that_falls_meanwhile_is_named() {
+    const NOISE: (&str, &str) = ("RUNGWISE_DOUBLE_NOISE_PERMILLE", "20");
+    let bench = Bench::new();
+    let steps: Vec<Step> = (1..=6).map(|requests| Step::decodes("NONE", requests, requests, 100)).collect();
+    let lines = log(&[("one", steps)], |_| [1_000_000, 0, 0, 0]);
+    let (calm, document) = bench.replay(&lines, &[], &[NOISE]);
+    assert_eq!((calm.code(), calm.stderr()), (Some(0), ""), "{}", calm.stdout());
+    let report = fs::read_to_string(bench.double.folder().join("report")).expect("the double reports");
+    let end_ns = report.lines().find_map(|line| line.strip_prefix("clock: ")?.strip_suffix(" ns"));
+    let end_ms = end_ns.and_then(|ns| ns.parse::<f64>().ok()).expect("the double tells its clock") / 1e6;
+    let rounds_end_ms = end_ms - figure(&document, "/campaigns/host time of steps/seconds") * 1e3;
+    let said = [12.0, 18.0, 24.0, 30.0].map(|before_ms| {
+        let dip = format!("{:.0}:10000000:330", (rounds_end_ms - before_ms) * 1e6);
+        let (run, _) = bench.replay(&lines, &[], &[NOISE, ("RUNGWISE_DOUBLE_DIP", &dip)]);
+        assert_eq!(run.code() == Some(6), !run.stderr().is_empty(), "{}", run.stderr());
+        run.stderr().to_owned()
+    });
+    let named = "device time of steps: clock dip: the clock fell from 1980 to 1488 MHz; ";
+    assert!(said.iter().any(|text| text.starts_with(named)), "{said:#?}");
+}

@@ -53,7 +53,7 @@
 //! |---|---|---|
 //! | `NOISE_PERMILLE`, `SEED` | 0 | largest deviation of each duration to either side, and how it is drawn |
 //! | `DRIFT_PERMILLE_PER_S` | 0 | how much longer everything takes after each second |
-//! | `DIP` | | `FROM_NS:FOR_NS:PERMILLE`: a span in which everything takes longer |
+//! | `DIP` | | `FROM_NS:FOR_NS:PERMILLE`: a span in which everything takes longer, for the SM clock is that much slower |
 //! | `NEIGHBOUR` | | `EVERY_NS:FOR_NS:PERMILLE`: the same, again and again |
 
 use std::collections::BTreeMap;

@@ -25,11 +25,20 @@ pub(crate) struct Disturbance {
 }
 
 impl Disturbance {
+    /// The clock at an instant, of one that is `mhz` otherwise: in a dip everything takes longer because of it.
+    pub(crate) fn clock_mhz(&self, mhz: u64, at_ns: u64) -> u64 {
+        (mhz * 1_000 / (1_000 + self.dip_permille(at_ns))).max(1)
+    }
+
+    fn dip_permille(&self, at_ns: u64) -> u64 {
+        let is_dipped = |span: &Span| (span.from_ns..span.from_ns.saturating_add(span.for_ns)).contains(&at_ns);
+        self.dip.filter(is_dipped).map_or(0, |span| span.permille)
+    }
+
     /// What a duration becomes that begins at `start_ns` as the `number`th of the process.
     pub(crate) fn apply(&self, duration_ns: u64, start_ns: u64, number: u64) -> u64 {
-        let is_dipped = |span: &Span| (span.from_ns..span.from_ns.saturating_add(span.for_ns)).contains(&start_ns);
         let is_beside = |span: &Span| span.from_ns > 0 && start_ns % span.from_ns < span.for_ns;
-        let dip = self.dip.filter(is_dipped).map_or(0, |span| span.permille);
+        let dip = self.dip_permille(start_ns);
         let neighbour = self.neighbour.filter(is_beside).map_or(0, |span| span.permille);
         // In millionths, so that drift within a second counts.
         let drift = u128::from(self.drift_permille_per_s) * u128::from(start_ns) / 1_000_000;
@@ -86,6 +95,7 @@ mod tests {
         let span = Span { from_ns: 1_000, for_ns: 100, permille: 500 };
         let dipped = Disturbance { dip: Some(span), ..Disturbance::default() };
         assert_eq!([999, 1_000, 1_099, 1_100, 2_050].map(|at| dipped.apply(10, at, 0)), [10, 15, 15, 10, 10]);
+        assert_eq!([999, 1_050, 1_100].map(|at| dipped.clock_mhz(1_980, at)), [1_980, 1_320, 1_980]);
         let beside = Disturbance { neighbour: Some(span), ..Disturbance::default() };
         assert_eq!([99, 100, 1_000, 1_099, 1_100, 2_050].map(|at| beside.apply(10, at, 0)), [15, 10, 15, 15, 10, 15]);
     }

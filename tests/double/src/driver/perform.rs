@@ -3,6 +3,7 @@
 use kernels::launch::Kernel;
 
 use super::Driver;
+use crate::configuration::Configuration;
 use crate::driver_rules::Misuse;
 use crate::execute::Run;
 use crate::memory::Memory;
@@ -113,8 +114,9 @@ impl Driver {
         else {
             return;
         };
-        let mhz = self.configuration.costs.clock_mhz;
         let after_ns = self.timeline.host_ns;
+        let Configuration { costs, disturbance, .. } = &self.configuration;
+        let mhz = disturbance.clock_mhz(costs.clock_mhz, after_ns);
         let before_ns = after_ns.saturating_sub(cycles.saturating_mul(1_000) / mhz);
         let cycles_before = before_ns * mhz / 1_000;
         for (index, value) in [cycles_before, before_ns, cycles_before + cycles, after_ns].into_iter().enumerate() {
