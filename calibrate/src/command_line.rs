@@ -70,7 +70,8 @@ pub(crate) struct GpuOptions {
     /// error code, unless `faulting` allows those that wreck a context too.
     #[arg(long, group = "task", value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "returning")]
     pub(crate) probe_rules: Option<ProbedRules>,
-    /// The profile's file (default: named after device and model); with `--probe-rules` a file for what it finds, as TOML.
+    /// The profile's file (default: named after device and model; a file that is there is kept beside it, numbered); with
+    /// `--probe-rules` a file for what it finds, as TOML.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "self_check"])]
     pub(crate) out: Option<PathBuf>,
     /// Compile the kernels for this GPU with NVRTC instead of taking the embedded PTX; PATH is the library or its folder.

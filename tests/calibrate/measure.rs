@@ -140,6 +140,26 @@ fn figures_are_those_of_the_double() {
     let near = |figure: f64, planted: f64| (figure / planted - 1.0).abs() < 0.05;
     assert!(near(figure("launch", "launch_us"), 4.0), "{}", figure("launch", "launch_us"));
     assert!(near(figure("replay", "fixed_us"), 3.5) && near(figure("replay", "node_us"), 0.012));
+    // Update and upload of a whole step's nodes: 3 us and 0.35 us a node, 5 us and 0.06 us a node.
+    let nodes = profile["measurement"]["full"]["nodes"][0].as_integer().expect("a number") as f64;
+    assert!(near(figure("update", "update_us"), 8.0 + 0.41 * nodes), "{}", figure("update", "update_us"));
+}
+
+/// Whatever stood under the profile's name is still there, and a name need not be Unicode.
+#[cfg(unix)]
+#[test]
+fn an_earlier_file_is_kept() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let bench = Bench::new(Double::driver_and_nvml());
+    let [name, copy] =
+        [b"\xff.toml".as_slice(), b"\xff.toml.1"].map(|name| bench.folder.path().join(OsStr::from_bytes(name)));
+    fs::write(&name, "earlier").expect("the folder can be written");
+    let output = bench.command(&["--out"], &[]).arg(&name).output().expect("the binary was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_to_string(copy).expect("it was kept"), "earlier");
+    assert!(fs::read_to_string(name).expect("it is there").starts_with("schema = 1"));
 }
 
 #[test]

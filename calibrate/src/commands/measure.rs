@@ -1,5 +1,6 @@
 //! `calibrate --device GPU`: measures it, and writes a profile.
 
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -50,13 +51,17 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     calibration::refuse_unfit(&concerns)?;
     let machine = Machine { found: &found, device, images: &images, state: &state, concerns: &concerns };
     let profile = measure(&machine, measuring, &model, &file, out)?;
+    let earlier = set_aside(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
     profile.save(&file)?;
     writeln!(out)?;
     summary(&profile, out)?;
+    if let Some(earlier) = earlier {
+        writeln!(out, "earlier  {}: what {} held before", earlier.display(), file.display())?;
+    }
     writeln!(out, "profile  {}", file.display())?;
     writeln!(out, "\nsim run scenarios/chunked.toml --profile {}", quoted(&file))?;
     // Only now: until the profile is there, they are all that is left of minutes of measuring.
-    let _ = std::fs::remove_file(partial_file(&file));
+    let _ = fs::remove_file(partial_file(&file));
     Ok(Exit::Ok)
 }
 
@@ -110,7 +115,14 @@ fn measure(
             stderr::line(format_args!("nothing is kept in {}: everything is measured", path.display()));
             PartialResults::new(&path, facts)
         }
-        (false, _) => PartialResults::new(&path, facts),
+        (false, true) => {
+            stderr::line(format_args!(
+                "{} holds results of a run that was ended, and is replaced by the first new one: --resume would go on with it",
+                path.display()
+            ));
+            PartialResults::new(&path, facts)
+        }
+        (false, false) => PartialResults::new(&path, facts),
     };
     let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
     let mut calibration = Calibration { session: &mut session, model, plan: &plan, partial, display, interrupts };
@@ -132,7 +144,7 @@ fn measure(
         plan: &plan,
         concerns: machine.concerns,
         date,
-        options: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        options: typed_options(),
         took: started.elapsed(),
     };
     Ok(calibration::profile(&about, &results)?)
@@ -233,6 +245,37 @@ fn can_be_written(file: &Path) -> io::Result<()> {
     tempfile::tempfile_in(folder).map(drop)
 }
 
+/// The options of the command line, as a profile repeats them; what is no Unicode is replaced.
+fn typed_options() -> String {
+    let options = std::env::args_os().skip(1).map(|option| option.to_string_lossy().into_owned());
+    options.collect::<Vec<_>>().join(" ")
+}
+
+/// Copies what stands where a profile is going to be to the first free name beside it, `x.toml.1` and so on: an earlier
+/// profile took minutes too. `None` where nothing is there.
+fn set_aside(file: &Path) -> io::Result<Option<PathBuf>> {
+    let earlier = match fs::read(file) {
+        Ok(earlier) => earlier,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for number in 1_u32.. {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        let copy = PathBuf::from(name);
+        match File::create_new(&copy) {
+            Ok(mut free) => {
+                free.write_all(&earlier)?;
+                free.sync_all()?;
+                return Ok(Some(copy));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 /// A path as a shell takes it.
 fn quoted(file: &Path) -> String {
     let text = file.display().to_string();
@@ -282,6 +325,18 @@ mod tests {
         assert_eq!(plain("../../etc"), "..-..-etc");
         assert_eq!(partial_file(Path::new("a/b.toml")), Path::new("a/b.toml.partial"));
         assert_eq!([quoted(Path::new("a-1.toml")), quoted(Path::new("my file"))], ["a-1.toml", "'my file'"]);
+    }
+
+    #[test]
+    fn what_stood_there_is_kept_under_the_first_free_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, first, second] = ["a.toml", "a.toml.1", "a.toml.2"].map(|name| folder.path().join(name));
+        assert_eq!(set_aside(&file).unwrap(), None);
+        fs::write(&file, "one").unwrap();
+        assert_eq!(set_aside(&file).unwrap(), Some(first.clone()));
+        fs::write(&file, "two").unwrap();
+        assert_eq!(set_aside(&file).unwrap(), Some(second.clone()));
+        assert_eq!([&first, &second].map(|copy| fs::read_to_string(copy).unwrap()), ["one", "two"]);
     }
 
     #[test]

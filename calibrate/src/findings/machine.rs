@@ -113,30 +113,24 @@ fn replay(found: &Found<'_, LaunchCosts>, statement: &Statement) -> Group<Replay
     )
 }
 
-/// What a switch costs: the update, and what the replay behind it takes longer than others.
+/// What a switch costs: the update, and what the replay behind it takes longer. Of the longest graph that was switched, a
+/// whole step: shorter ones tell how the cost grows, not what an engine's decode graph takes.
 fn update(found: &Found<'_, UpdateCosts>, statement: &Statement) -> Option<Group<Update>> {
-    let switches: Vec<Estimate> = found
-        .result
-        .switches
-        .iter()
-        .map(|switch| {
-            let (update, next, usual) = (switch.update_us, switch.next_replay_host_us, switch.replay_host_us);
-            Estimate {
-                value: update.value + (next.value - usual.value).max(0.0),
-                low: update.low + (next.low - usual.high).max(0.0),
-                high: update.high + (next.high - usual.low).max(0.0),
-                samples: update.samples.min(next.samples).min(usual.samples),
-            }
-        })
-        .collect();
-    let (update_us, interval) = figure(middle(&switches)?);
-    Some(statement.group(
-        Update { update_us },
-        "host time of switching an executable between rungs, and what the replay behind it takes longer; the median of all \
-         pairs of rungs",
-        None,
-        found.stated(vec![("update_us", vec![interval])]),
-    ))
+    let switch = found.result.switches.iter().max_by_key(|switch| switch.nodes)?;
+    let (update, next, usual) = (switch.update_us, switch.next_replay_host_us, switch.replay_host_us);
+    let (update_us, interval) = figure(Estimate {
+        value: update.value + (next.value - usual.value).max(0.0),
+        low: update.low + (next.low - usual.high).max(0.0),
+        high: update.high + (next.high - usual.low).max(0.0),
+        samples: update.samples.min(next.samples).min(usual.samples),
+    });
+    let method = format!(
+        "host time of switching an executable of a whole step before its head, {} nodes, between {} and {} rows, and what the \
+         replay behind it takes longer; a segment of a step takes less",
+        switch.nodes, switch.rows[0], switch.rows[1]
+    );
+    let measured = found.stated(vec![("update_us", vec![interval])]);
+    Some(statement.group(Update { update_us }, &method, None, measured))
 }
 
 fn pool(
@@ -290,8 +284,11 @@ fn attention(
         range(&of_prefill.y)
     );
     let shared = decode.result.points.iter().any(|point| point.shares_blocks);
-    let sharing =
-        if shared { "; the largest batches share cache blocks, for which memory did not suffice" } else { "" };
+    let sharing = if shared {
+        "; the largest batches share cache blocks, for the cache does not hold them all apart"
+    } else {
+        ""
+    };
     let method = format!(
         "device time of all layers' own kernels, cache writes included, the fixed cost of a graph left out{sharing}"
     );

@@ -69,7 +69,8 @@ pub(super) struct Described {
 /// # Errors
 /// See [`ConfigError`].
 pub(super) fn read(text: &str, shapes_only: bool) -> Result<Described, ConfigError> {
-    let value: Value = serde_json::from_str(text).map_err(|error| ConfigError::NoObject(error.to_string()))?;
+    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| ConfigError::NoObject(error.to_string()))?;
     let Value::Object(object) = &value else {
         return Err(ConfigError::NoObject("it is not a JSON object".to_owned()));
     };
@@ -96,10 +97,11 @@ pub(super) fn read(text: &str, shapes_only: bool) -> Result<Described, ConfigErr
     })
 }
 
-/// The last part of a repository's name or path.
+/// The last part of a repository's name or path, on one line and without what a terminal would obey.
 fn base_name(path: &str) -> String {
     let path = path.trim_end_matches('/');
-    path.rsplit('/').next().unwrap_or(path).to_owned()
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// What decides how a configuration is read.
@@ -176,8 +178,10 @@ impl<'a> Keys<'a> {
 
     fn positive(self, key: &'static str) -> Result<Option<f64>, ConfigError> {
         let read = |value: &Value| {
-            let number = value.as_f64().filter(|number| number.is_finite() && *number > 0.0);
-            number.ok_or_else(|| Self::wrong(key, value, "a number, more than zero"))
+            // The kernels take it in 32 bits.
+            let is_usable = |number: &f64| (*number as f32).is_finite() && *number > 0.0;
+            let number = value.as_f64().filter(is_usable);
+            number.ok_or_else(|| Self::wrong(key, value, "a number, more than zero and at most 3e38"))
         };
         self.given(key).map(read).transpose()
     }
@@ -412,6 +416,7 @@ pub(super) mod tests {
             refused(&[("hidden_size", json!("4096"))]),
             refused(&[("vocab_size", json!(-1))]),
             refused(&[("rms_norm_eps", json!(0))]),
+            refused(&[("rope_theta", json!(1e300))]),
             refused(&[("rms_norm_eps", Value::Null)]),
             refused(&[("model_type", Value::Null)]),
             refused(&[("intermediate_size", Value::Null)]),
@@ -426,7 +431,8 @@ pub(super) mod tests {
         num_hidden_layers = 1.5: expected a whole number, at most 4294967295
         hidden_size = "4096": expected a whole number, at most 4294967295
         vocab_size = -1: expected a whole number, at most 4294967295
-        rms_norm_eps = 0: expected a number, more than zero
+        rms_norm_eps = 0: expected a number, more than zero and at most 3e38
+        rope_theta = 1e+300: expected a number, more than zero and at most 3e38
         rms_norm_eps is missing
         model_type is missing
         intermediate_size is missing
@@ -459,6 +465,14 @@ pub(super) mod tests {
         use serde_json::json;
         assert!(read(&with(&[("num_local_experts", json!(1)), ("sliding_window", json!(131_072))]), false).is_ok());
         assert!(read(&with(&[("use_sliding_window", json!(false)), ("sliding_window", json!(4096))]), false).is_ok());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over_and_a_name_stays_a_name() {
+        use serde_json::json;
+        assert!(read(&format!("\u{feff}{LLAMA}"), false).is_ok());
+        let described = read(&with(&[("_name_or_path", json!("org/\u{1b}[31mred\nline"))]), false).unwrap();
+        assert_eq!(described.name.as_deref(), Some("?[31mred?line"));
     }
 
     /// Every key taken away, and every key with every kind of value: an answer, never a panic.
