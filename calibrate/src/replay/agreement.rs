@@ -7,6 +7,8 @@ use serde::Serialize;
 pub struct Pair {
     /// Steps that it stands for.
     pub steps: f64,
+    /// The same for totals, where a sample is scaled to a known total.
+    pub total_steps: f64,
     /// Predicted time of one step, in microseconds.
     pub predicted_us: f64,
     /// Measured time of one step, in microseconds.
@@ -45,8 +47,8 @@ impl Agreement {
             steps += pair.steps;
             sizes += pair.steps * pair.error().abs();
             errors += pair.steps * pair.error();
-            predicted_us += pair.steps * pair.predicted_us;
-            measured_us += pair.steps * pair.measured_us;
+            predicted_us += pair.total_steps * pair.predicted_us;
+            measured_us += pair.total_steps * pair.measured_us;
         }
         let share = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
         Self {
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     fn pair(steps: f64, predicted_us: f64, measured_us: f64) -> Pair {
-        Pair { steps, predicted_us, measured_us }
+        Pair { steps, total_steps: steps, predicted_us, measured_us }
     }
 
     fn near(given: Option<f64>, expected: f64) -> bool {

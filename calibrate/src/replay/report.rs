@@ -108,6 +108,7 @@ struct Run {
     candidate: String,
     first_step: u64,
     steps: f64,
+    total_steps: f64,
     mode: &'static str,
     shape: String,
     predicted_device_us: f64,
@@ -119,12 +120,12 @@ struct Run {
 impl Run {
     fn device(&self) -> Pair {
         let (predicted_us, measured_us) = (self.predicted_device_us, self.measured_device_us.value);
-        Pair { steps: self.steps, predicted_us, measured_us }
+        Pair { steps: self.steps, total_steps: self.total_steps, predicted_us, measured_us }
     }
 
     fn launch(&self) -> Pair {
         let (predicted_us, measured_us) = (self.predicted_launch_us, self.measured_launch_us.value);
-        Pair { steps: self.steps, predicted_us, measured_us }
+        Pair { steps: self.steps, total_steps: self.total_steps, predicted_us, measured_us }
     }
 }
 
@@ -141,7 +142,7 @@ fn by_mode(runs: &[Run], pair: impl Fn(&Run) -> Pair) -> BTreeMap<&'static str, 
 pub(super) fn totals(log: &StepLog, sample: &Sample) -> Vec<Vec<f64>> {
     let mut totals = vec![vec![0.0; sample.shapes.len()]; log.candidates.len()];
     for used in &sample.uses {
-        totals[used.candidate][used.shape] += used.steps;
+        totals[used.candidate][used.shape] += used.total_steps;
     }
     totals
 }
@@ -164,6 +165,7 @@ impl Report {
                 candidate: log.candidates[used.candidate].name.clone(),
                 first_step: used.first_step,
                 steps: used.steps,
+                total_steps: used.total_steps,
                 mode: shape.mode_name(),
                 shape: shape.to_string(),
                 predicted_device_us: used.predicted_device_us,
@@ -325,6 +327,7 @@ mod tests {
             candidate,
             shape,
             steps,
+            total_steps: steps,
             first_step: 3,
             predicted_device_us,
             predicted_launch_us: 20.0,

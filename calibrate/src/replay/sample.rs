@@ -1,13 +1,16 @@
 //! Which shapes of a log are run, and how many steps each stands for.
 //!
 //! A long run has about as many shapes as steps, for contexts grow. If they are more than can be run, every candidate gets
-//! the same number of places, evenly spaced over its steps in the order of mode, rows and predicted time (systematic
-//! sampling): every kind of step has its share, and each place stands for the same number of steps.
+//! the same number of places, and every mode of it at least one. Within a mode places are evenly spaced over the steps in
+//! the order of rows and predicted time, half of them by number and half by time, so that neither frequent nor long steps
+//! are missed; each counts inversely to its chance (systematic sampling with unequal chances, Horvitz and Thompson 1952).
+//! Predicted totals are known for all steps: totals are scaled to them, so that candidates are not ranked by the luck of
+//! the draw.
 
 use std::collections::BTreeMap;
 
 use super::log::{Candidate, Group, StepLog};
-use crate::probe::step_shape::{ShapeKey, mode_name};
+use crate::probe::step_shape::ShapeKey;
 
 /// The steps to be run.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +32,8 @@ pub struct Use {
     pub shape: usize,
     /// How many steps.
     pub steps: f64,
+    /// How many for totals: such that the predicted time of the candidate's steps of this mode comes out whole.
+    pub total_steps: f64,
     /// Index of the first step of this shape in its run.
     pub first_step: u64,
     /// Predicted device time of one, in microseconds.
@@ -49,7 +54,7 @@ impl Sample {
         let mut sample = Self { shapes: Vec::new(), uses: Vec::new(), shapes_in_log };
         for (number, candidate) in log.candidates.iter().enumerate() {
             let chosen = if shapes_in_log <= limit { all(candidate) } else { evenly(candidate, share) };
-            for (group, steps) in chosen {
+            for Chosen { group, steps, total_steps } in chosen {
                 let place = places.entry(&group.shape).or_default();
                 let shape = *place.get_or_insert_with(|| {
                     sample.shapes.push(group.shape.clone());
@@ -60,6 +65,7 @@ impl Sample {
                     candidate: number,
                     shape,
                     steps,
+                    total_steps,
                     first_step: group.first_step,
                     predicted_device_us: each_us(group.predicted.device_ns),
                     predicted_launch_us: each_us(group.predicted.launch_ns),
@@ -92,32 +98,83 @@ impl Sample {
     }
 }
 
-fn all(candidate: &Candidate) -> Vec<(&Group, f64)> {
-    candidate.groups.iter().map(|group| (group, group.steps as f64)).collect()
+/// A group that is run, and the steps that it stands for.
+struct Chosen<'a> {
+    group: &'a Group,
+    steps: f64,
+    total_steps: f64,
 }
 
-/// `places` steps, evenly spaced; a group that several fall on stands for all of theirs.
-fn evenly(candidate: &Candidate, places: usize) -> Vec<(&Group, f64)> {
-    let mut groups: Vec<&Group> = candidate.groups.iter().collect();
-    let order = |group: &Group| {
-        let each_ns = group.predicted.device_ns / group.steps.max(1);
-        (mode_name(group.shape.graph.map(|graph| graph.mode)), group.shape.rows, each_ns, group.shape.clone())
+fn all(candidate: &Candidate) -> Vec<Chosen<'_>> {
+    let whole = |group: &'_ Group| group.steps as f64;
+    candidate.groups.iter().map(|group| Chosen { group, steps: whole(group), total_steps: whole(group) }).collect()
+}
+
+/// Steps and predicted nanoseconds of groups, as shares of what they are together.
+#[derive(Clone, Copy)]
+struct Size {
+    steps: f64,
+    ns: f64,
+}
+
+impl Size {
+    fn of<'a>(groups: impl IntoIterator<Item = &'a Group>) -> Self {
+        let add = |Self { steps, ns }: Self, group: &Group| Self {
+            steps: steps + group.steps as f64,
+            ns: ns + group.predicted.device_ns as f64,
+        };
+        groups.into_iter().fold(Self { steps: 0.0, ns: 0.0 }, add)
+    }
+
+    /// The chance of a part of `self`.
+    fn chance(self, part: Self) -> f64 {
+        let steps = part.steps / self.steps;
+        if self.ns > 0.0 { f64::midpoint(steps, part.ns / self.ns) } else { steps }
+    }
+}
+
+/// About `places` groups.
+fn evenly(candidate: &Candidate, places: usize) -> Vec<Chosen<'_>> {
+    let mut modes: BTreeMap<&str, Vec<&Group>> = BTreeMap::new();
+    for group in &candidate.groups {
+        modes.entry(group.shape.mode_name()).or_default().push(group);
+    }
+    let size = Size::of(&candidate.groups);
+    let places_of = |groups: &[&Group]| {
+        let share = size.chance(Size::of(groups.iter().copied())) * places as f64;
+        (share.round() as usize).max(1)
     };
-    groups.sort_by_cached_key(|group| order(group));
-    let steps: u64 = groups.iter().map(|group| group.steps).sum();
-    let each = steps as f64 / places as f64;
-    let mut chosen: Vec<(&Group, f64)> = Vec::new();
-    let (mut place, mut passed) = (0, 0);
-    for group in groups {
-        passed += group.steps;
+    modes.into_values().flat_map(|groups| evenly_in_mode(places_of(&groups), groups)).collect()
+}
+
+fn evenly_in_mode(places: usize, mut groups: Vec<&Group>) -> Vec<Chosen<'_>> {
+    groups.sort_by_cached_key(|group| {
+        (group.shape.rows, group.predicted.device_ns / group.steps.max(1), group.shape.clone())
+    });
+    let size = Size::of(groups.iter().copied());
+    let (mut place, mut passed) = (0, 0.0);
+    let mut chosen: Vec<Chosen<'_>> = Vec::new();
+    for (number, group) in groups.iter().copied().enumerate() {
+        let chance = size.chance(Size::of([group]));
+        passed += chance;
+        let is_last = number + 1 == groups.len();
         let mut fallen = 0;
-        while place < places && (place as f64 + 0.5) * each < passed as f64 {
+        // The last takes what rounding leaves.
+        while place < places && (is_last || (place as f64 + 0.5) / (places as f64) < passed) {
             place += 1;
             fallen += 1;
         }
         if fallen > 0 {
-            chosen.push((group, f64::from(fallen) * each));
+            let steps = group.steps as f64 * f64::from(fallen) / (places as f64 * chance);
+            chosen.push(Chosen { group, steps, total_steps: steps });
         }
+    }
+    let each_ns = |group: &Group| group.predicted.device_ns as f64 / group.steps as f64;
+    let steps: f64 = chosen.iter().map(|chosen| chosen.steps).sum();
+    let ns: f64 = chosen.iter().map(|chosen| chosen.steps * each_ns(chosen.group)).sum();
+    let (of_steps, of_time) = (size.steps / steps, if ns > 0.0 { size.ns / ns } else { size.steps / steps });
+    for chosen in &mut chosen {
+        (chosen.steps, chosen.total_steps) = (chosen.steps * of_steps, chosen.steps * of_time);
     }
     chosen
 }
@@ -153,7 +210,7 @@ mod tests {
     }
 
     fn total_us(sample: &Sample) -> f64 {
-        sample.uses.iter().map(|used| used.steps * used.predicted_device_us).sum()
+        sample.uses.iter().map(|used| used.total_steps * used.predicted_device_us).sum()
     }
 
     #[test]
@@ -173,17 +230,32 @@ mod tests {
         let all = Sample::of(&log(vec![groups.clone()]), 1_000);
         let some = Sample::of(&log(vec![groups]), 20);
         assert_eq!((some.shapes.len(), some.shapes_in_log), (20, 1_000));
+        let mean_us = |sample: &Sample| {
+            sample.uses.iter().map(|used| used.steps * used.predicted_device_us).sum::<f64>() / 1_000.0
+        };
+        assert!((mean_us(&some) / mean_us(&all) - 1.0).abs() < 0.03, "{} {}", mean_us(&some), mean_us(&all));
         assert!((some.uses.iter().map(|used| used.steps).sum::<f64>() - 1_000.0).abs() < 1e-9);
-        assert!((total_us(&some) / total_us(&all) - 1.0).abs() < 1e-3, "{} {}", total_us(&some), total_us(&all));
-        for rows in 1..=4 {
-            assert_eq!(some.shapes.iter().filter(|shape| shape.rows == Rows(rows)).count(), 5, "{rows} rows");
-        }
+        assert!((total_us(&some) / total_us(&all) - 1.0).abs() < 1e-9, "{} {}", total_us(&some), total_us(&all));
+        let of_rows = |rows| some.shapes.iter().filter(|shape| shape.rows == Rows(rows)).count();
+        // Longer steps take more places: by number 5 each, by time 2 to 8.
+        assert_eq!([1, 2, 3, 4].map(of_rows), [3, 5, 5, 7]);
     }
 
     #[test]
     fn a_frequent_shape_takes_the_places_that_fall_on_it() {
         let sample = Sample::of(&log(vec![vec![group(1, 10, 90), group(2, 20, 5), group(3, 30, 5)]]), 2);
         assert_eq!(sample.uses.iter().map(|used| used.steps).collect::<Vec<_>>(), [100.0]);
+    }
+
+    #[test]
+    fn rare_long_steps_are_found_and_do_not_weigh_as_much_as_the_others() {
+        let mut groups: Vec<Group> = (0..990).map(|step| group(1, step, 1)).collect();
+        groups.extend((0..10).map(|step| group(200, step, 1)));
+        let sample = Sample::of(&log(vec![groups]), 20);
+        let long: Vec<f64> =
+            sample.uses.iter().filter(|used| used.predicted_device_us > 1e5).map(|used| used.steps).collect();
+        assert!((5..=9).contains(&long.len()), "{long:?}");
+        assert!((long.iter().sum::<f64>() - 10.0).abs() < 2.0, "{long:?}");
     }
 
     #[test]
