@@ -163,6 +163,16 @@ fn an_earlier_file_is_kept() {
 }
 
 #[test]
+fn a_reader_that_leaves_does_not_end_it() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let mut command = bench.command(&["--out", "mine.toml", "--no-progress"], &[]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary was built");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it is our child").success());
+    check(&bench, "mine.toml");
+}
+
+#[test]
 fn a_rank_and_one_mode_are_stated_in_the_profile() {
     let bench = Bench::new(Double::driver_and_nvml());
     let run = bench.run(&["--tp-shard", "2", "--modes", "full", "--engine", "sglang"], &[]);

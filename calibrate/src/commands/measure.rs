@@ -28,6 +28,7 @@ use crate::visible::VisibleDevice;
 const DRIFT_CHECK: usize = 1;
 
 pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
+    let out = &mut Aloud(out);
     let measuring = &options.measuring;
     let request = ModelRequest {
         name: &measuring.model,
@@ -63,6 +64,26 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     // Only now: until the profile is there, they are all that is left of minutes of measuring.
     let _ = fs::remove_file(partial_file(&file));
     Ok(Exit::Ok)
+}
+
+/// Output whose reader may leave, as in `calibrate --device 0 | head`: the profile is what was asked for.
+struct Aloud<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Aloud<'_, W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        unless_nobody_reads(self.0.write(text), text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_nobody_reads(self.0.flush(), ())
+    }
+}
+
+fn unless_nobody_reads<T>(done: io::Result<T>, anyway: T) -> io::Result<T> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(anyway),
+        done => done,
+    }
 }
 
 /// What is measured on.
