@@ -103,9 +103,8 @@ fn figures(profile: &Table) -> Vec<Figure> {
         ("launch", "launch_us", 3.1),
         ("replay", "fixed_us", 4.2),
         ("replay", "node_us", 0.015),
-        // The median of graphs of a quarter to all of the step's kernels: 3.6 us and 0.35 us a node, and the upload that the
-        // replay behind it makes, 5 us and 0.06 us a node.
-        ("update", "update_us", 8.6 + 0.41 * (STEP_NODES * 5.0 / 8.0)),
+        // A whole step: 3.6 us and 0.35 us a node, and the upload that the replay behind it makes, 5 us and 0.06 us a node.
+        ("update", "update_us", 8.6 + 0.41 * STEP_NODES),
         ("pool", "full_executable_bytes", 70_000.0 + 9_000.0 * STEP_NODES),
         // Three pieces, of 18 kernels together.
         ("pool", "piecewise_executable_bytes", 3.0 * 70_000.0 + 9_000.0 * DENSE_NODES),
