@@ -116,9 +116,17 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimat
             break;
         }
     }
-    let growth = Growth::of(&readings, FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
+    let growth = Growth::of(grown(&readings), FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
     let growth = growth.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))?;
     Ok(growth.each_bytes)
+}
+
+/// The readings from the last one before free memory shrank: what earlier executables gave back to the driver is filled first.
+fn grown(readings: &[(u32, f64)]) -> &[(u32, f64)] {
+    match readings.iter().rposition(|&(_, gone)| gone <= 0.0) {
+        Some(last) if last + 1 < readings.len() => &readings[last..],
+        _ => readings,
+    }
 }
 
 /// What a node takes, and what a graph takes beside its nodes, of a short graph and a long one: (nodes, bytes). The ends of
@@ -151,6 +159,13 @@ mod tests {
     fn a_granule_is_what_all_steps_are_multiples_of() {
         let granule = |steps: &[u64]| steps.iter().fold(0, |granule, step| greatest_common_divisor(granule, *step));
         assert_eq!((granule(&[]), granule(&[0, 4, 0, 6, 4]), granule(&[32, 64])), (0, 2, 32));
+    }
+
+    #[test]
+    fn what_fits_into_memory_that_was_given_back_does_not_count() {
+        let readings = [(0, 0.0), (1, 0.0), (2, 0.0), (3, 2.0), (4, 4.0)];
+        assert_eq!(grown(&readings), &readings[2..]);
+        assert_eq!(grown(&readings[..3]), &readings[..3]);
     }
 
     #[test]
