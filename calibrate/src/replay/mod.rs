@@ -1,6 +1,6 @@
 //! `calibrate replay`: the steps of a recorded run on a GPU, and how well their predicted costs agree with it.
 //!
-//! [`log`] reads the steps, [`sample`] chooses the shapes to run, [`crate::probe::steps`] times them, [`report`] compares.
+//! `log` reads the steps, `sample` chooses the shapes to run, [`crate::probe::steps`] times them, `report` compares.
 
 mod agreement;
 mod log;
