@@ -133,9 +133,9 @@ calibration() {
     mv -- "$scratch/profile.toml" "$file"
 }
 
-part "self-check" 25 "$calibrate" --self-check --device "$device"
-part "probe-rules" 20 "$calibrate" --probe-rules --device "$device" --out "$rules"
-calibration "quick calibration" 30 "$scratch/quick.toml" --quick --time-limit "$quick_limit"
+part "self-check" 20 "$calibrate" --self-check --device "$device"
+part "probe-rules" 15 "$calibrate" --probe-rules --device "$device" --out "$rules"
+calibration "quick calibration" 25 "$scratch/quick.toml" --quick --time-limit "$quick_limit"
 calibration "full calibration" 75 "$profile_a" --time-limit "$full_limit" "${full_options[@]}"
 calibration "full calibration again" 75 "$profile_b" --time-limit "$full_limit" "${full_options[@]}"
 if [ -f "$profile_a" ] && [ -f "$profile_b" ]; then
@@ -143,9 +143,9 @@ if [ -f "$profile_a" ] && [ -f "$profile_b" ]; then
     "$calibrate" diff "$profile_a" "$profile_b" >"$scratch/diff.txt" 2>&1
     cat "$scratch/diff.txt" >>"$log"
 fi
-part "replay" 35 "$calibrate" replay "$steps" "${options[@]}" --time-limit "$replay_limit" --out "$replay"
+part "replay" 30 "$calibrate" replay "$steps" "${options[@]}" --time-limit "$replay_limit" --out "$replay"
 if [ "$has_torch" = yes ]; then
-    part "PyTorch cross-check" 30 python3 "$here/pytorch_graphs.py" --device "$device" --out "$pytorch"
+    part "PyTorch cross-check" 25 python3 "$here/pytorch_graphs.py" --device "$device" --out "$pytorch"
 else
     skip "PyTorch cross-check" "python3 has no torch"
 fi
