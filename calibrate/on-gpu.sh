@@ -14,7 +14,7 @@
 # (seconds for every part instead of its own).
 #
 # Every part has a time limit of its own, and the failure of one stops no other. Exit codes: 0 all parts passed, 1 some did
-# not, 2 wrong use, 4 no binary that runs here.
+# not, 2 wrong use, 4 no GPU, or no binary that runs here.
 set -uo pipefail
 
 usage() {
@@ -52,8 +52,8 @@ find_binary() {
 }
 
 calibrate=$(find_binary)
-if [ -z "$calibrate" ] || ! "$calibrate" --version >/dev/null 2>&1; then
-    echo "error: no calibrate that runs here: ${calibrate:-none was found}" >&2
+if [ -z "$calibrate" ] || ! reason=$("$calibrate" --version 2>&1); then
+    echo "error: no calibrate that runs here: ${calibrate:-none was found}${reason:+ ($reason)}" >&2
     echo "  help: build it elsewhere (cargo build --profile dist -p calibrate) and set CALIBRATE to its path" >&2
     exit 4
 fi
@@ -126,16 +126,27 @@ fi
 options=(--device "$device" --model "$model")
 measuring=("${options[@]}" --ladder "$ladder" --no-progress)
 # A calibration that is ended leaves partial results beside its file: those are for the scratch folder.
+# A profile is called what its file is called, so each is written under its own name there.
 calibration() {
-    local name=$1 seconds=$2 file=$3
+    local name=$1 seconds=$2 file=$3 written
     shift 3
-    part "$name" "$seconds" "$calibrate" "${measuring[@]}" "$@" --out "$scratch/profile.toml" || return
-    mv -- "$scratch/profile.toml" "$file"
+    written=$scratch/${file##*/}
+    part "$name" "$seconds" "$calibrate" "${measuring[@]}" "$@" --out "$written" || return
+    if [ "$written" != "$file" ]; then mv -- "$written" "$file"; fi
 }
 
-part "self-check" 20 "$calibrate" --self-check --device "$device"
+# Without a GPU every part would fail alike: one message says why.
+reason=$(timeout 10 "$calibrate" --list 2>&1 >/dev/null </dev/null)
+if [ $? -eq 4 ]; then
+    printf '%s\n' "$reason" >>"$log"
+    printf '%s\n' "$reason" >"$summary"
+    printf '%s\n' "$reason" >&2
+    exit 4
+fi
+
+part "self-check" 45 "$calibrate" --self-check --device "$device"
 part "probe-rules" 15 "$calibrate" --probe-rules --device "$device" --out "$rules"
-calibration "quick calibration" 25 "$scratch/quick.toml" --quick --time-limit "$quick_limit"
+calibration "quick calibration" 20 "$scratch/quick.toml" --quick --time-limit "$quick_limit"
 calibration "full calibration" 75 "$profile_a" --time-limit "$full_limit" "${full_options[@]}"
 calibration "full calibration again" 75 "$profile_b" --time-limit "$full_limit" "${full_options[@]}"
 if [ -f "$profile_a" ] && [ -f "$profile_b" ]; then
@@ -143,9 +154,9 @@ if [ -f "$profile_a" ] && [ -f "$profile_b" ]; then
     "$calibrate" diff "$profile_a" "$profile_b" >"$scratch/diff.txt" 2>&1
     cat "$scratch/diff.txt" >>"$log"
 fi
-part "replay" 30 "$calibrate" replay "$steps" "${options[@]}" --time-limit "$replay_limit" --out "$replay"
+part "replay" 25 "$calibrate" replay "$steps" "${options[@]}" --time-limit "$replay_limit" --out "$replay"
 if [ "$has_torch" = yes ]; then
-    part "PyTorch cross-check" 25 python3 "$here/pytorch_graphs.py" --device "$device" --out "$pytorch"
+    part "PyTorch cross-check" 20 python3 "$here/pytorch_graphs.py" --device "$device" --out "$pytorch"
 else
     skip "PyTorch cross-check" "python3 has no torch"
 fi

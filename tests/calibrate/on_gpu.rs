@@ -141,6 +141,17 @@ fn the_exit_code_says_whether_all_parts_passed() {
     assert_eq!(ran.files(), ["log.txt", "summary.txt"]);
 }
 
+/// Every part would fail alike: the reason is told once.
+#[test]
+fn without_a_gpu_it_ends_at_once_and_says_why() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let none = r"case $1 in --version) exit 0 ;; --list) echo 'no driver here' >&2; exit 4 ;; esac; exit 1";
+    let ran = Ran::with(&stand_in(folder.path(), none), &[]);
+    assert_eq!(ran.output.status.code(), Some(4), "{ran:?}");
+    assert_eq!(format!("{ran:?}"), "no driver here\n");
+    assert_eq!(ran.file("summary.txt"), "no driver here\n");
+}
+
 #[test]
 fn without_a_binary_or_with_a_wrong_one_it_says_so() {
     let folder = tempfile::tempdir().expect("a folder to write to");

@@ -60,7 +60,7 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
         writeln!(out, "earlier  {}: what {} held before", earlier.display(), file.display())?;
     }
     writeln!(out, "profile  {}", file.display())?;
-    writeln!(out, "\nsim run scenarios/chunked.toml --profile {}", quoted(&file))?;
+    writeln!(out, "\nsim run {} --profile {}", measuring.engine.scenario(), quoted(&file))?;
     // Only now: until the profile is there, they are all that is left of minutes of measuring.
     let _ = fs::remove_file(partial_file(&file));
     Ok(Exit::Ok)

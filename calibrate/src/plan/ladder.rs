@@ -26,6 +26,14 @@ pub enum LadderEngine {
 }
 
 impl LadderEngine {
+    /// A scenario of the repository that runs this engine.
+    pub fn scenario(self) -> &'static str {
+        match self {
+            Self::Vllm => "scenarios/chunked.toml",
+            Self::Sglang => "scenarios/sglang_ceiling.toml",
+        }
+    }
+
     /// Its name in profiles.
     pub fn name(self) -> &'static str {
         match self {
