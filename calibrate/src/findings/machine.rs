@@ -166,15 +166,26 @@ fn pool(
         full_executable: full,
         piecewise_executable: piecewise,
     };
-    let intervals = vec![
-        ("full_executable_bytes", around(full, of_full)),
-        ("piecewise_executable_bytes", around(piecewise, of_piecewise)),
+    let captured = |mode: Mode| all.iter().any(|rung| rung.mode == mode);
+    let stated = [
+        ("full_executable_bytes", Mode::Full, full, of_full),
+        ("piecewise_executable_bytes", Mode::Piecewise, piecewise, of_piecewise),
     ];
+    // A mode of which nothing was captured states no interval: its figure is made of another mode's graphs.
+    let intervals = stated.into_iter().filter(|(_, mode, ..)| captured(*mode));
+    let intervals = intervals.map(|(name, _, bytes, interval)| (name, around(bytes, interval))).collect();
+    let missing = match (captured(Mode::Full), captured(Mode::Piecewise)) {
+        (true, false) => "; none of PIECEWISE was captured, whose figure counts one graph and is too small",
+        (false, true) => "; none of FULL was captured, whose figure counts one graph of PIECEWISE's nodes",
+        _ => "",
+    };
     Ok(statement.group(
         pool,
-        "one pool for all rungs, captured largest first, through its whole size at the largest rung with the slope of what \
-         rungs have alive at a time; executables by instantiating the same graph again and again: per descriptor, all pieces of \
-         a PIECEWISE one together",
+        &format!(
+            "one pool for all rungs, captured largest first, through its whole size at the largest rung with the slope of what \
+             rungs have alive at a time; executables by instantiating the same graph again and again: per descriptor, all \
+             pieces of a PIECEWISE one together{missing}"
+        ),
         Some(format!("largest rung up to {top} rows")),
         Measured { protocol: None, ..executables.stated(intervals) },
     ))
@@ -188,7 +199,8 @@ fn executable(mode: Mode, rungs: &[RungCosts], executables: &Executables) -> Est
         return measured;
     }
     let like = rungs.iter().find(|rung| rung.mode == mode).or(rungs.first());
-    let (graphs, nodes) = like.map_or((1.0, 0.0), |rung| (f64::from(rung.graphs), f64::from(rung.nodes)));
+    let graphs = like.filter(|rung| rung.mode == mode).map_or(1.0, |rung| f64::from(rung.graphs));
+    let nodes = like.map_or(0.0, |rung| f64::from(rung.nodes));
     let (graph, node) = (executables.graph_bytes, executables.node_bytes);
     let of = |end: fn(&Estimate) -> f64| graphs * end(&graph) + nodes * end(&node);
     Estimate {

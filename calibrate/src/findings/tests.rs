@@ -306,7 +306,21 @@ fn one_mode_alone_stands_for_both_and_states_no_interval_of_the_other() {
     assert!(machine.capture.provenance.method.unwrap().ends_with("of one mode for both"));
     // One graph of 40 nodes, for want of a PIECEWISE rung.
     assert_eq!(machine.pool.figures.piecewise_executable, Bytes(1000 + 40 * 100));
+    let stated = machine.pool.measured.as_ref().unwrap();
+    assert!(stated.of("piecewise_executable_bytes").is_empty() && !stated.of("full_executable_bytes").is_empty());
+    assert!(machine.pool.provenance.method.unwrap().ends_with("counts one graph and is too small"));
     assert!(rungs(&planted.rungs, Mode::Piecewise).is_none());
+}
+
+#[test]
+fn full_is_one_graph_where_only_piecewise_was_captured() {
+    let mut planted = planted();
+    planted.rungs.rungs.retain(|rung| rung.mode == Mode::Piecewise);
+    planted.executables.descriptors.retain(|descriptor| descriptor.mode == Mode::Piecewise);
+    let nodes = planted.rungs.rungs.first().map_or(0, |rung| rung.nodes);
+    let machine = machine(&planted.findings(), &statement()).unwrap();
+    assert_eq!(machine.pool.figures.full_executable, Bytes(1000 + u64::from(nodes) * 100));
+    assert!(machine.pool.measured.as_ref().unwrap().of("full_executable_bytes").is_empty());
 }
 
 #[test]
