@@ -175,10 +175,10 @@ fn a_calibrated_profile_prices_steps_as_they_run() {
     assert_eq!((document["steps"].as_u64(), document["shapes"].as_u64()), (Some(63), Some(46)));
     // A profile has one table of dense work, measured in graphs: launches leave longer gaps, several graphs more than one.
     for (path, most) in [("all", 0.02), ("by_mode/FULL", 0.01), ("by_mode/PIECEWISE", 0.03), ("by_mode/NONE", 0.03)] {
-        let mape = figure(&document, &format!("/device/{path}/mape"));
+        let mape = figure(&document, &format!("/device_time/{path}/mape"));
         assert!(mape < most, "{path}: {mape}\n{}", run.stdout());
     }
-    assert!(figure(&document, "/device/all/total_error").abs() < 0.02, "{}", run.stdout());
+    assert!(figure(&document, "/device_time/all/total_error").abs() < 0.02, "{}", run.stdout());
     assert!((figure(&document, "/kendall_tau") - 1.0).abs() < 1e-9, "{}", run.stdout());
 }
 
@@ -242,8 +242,8 @@ fn a_sample_of_many_shapes_stands_for_all() {
     assert_eq!(run.code(), Some(0), "{}", run.stderr());
     assert_eq!(serde_json::from_str::<Value>(run.stdout()).expect("stdout is the document"), document);
     assert_eq!((document["shapes"].as_u64(), document["shapes_run"].as_u64()), (Some(600), Some(30)));
-    assert!((figure(&document, "/device/all/steps") - 600.0).abs() < 1e-6);
-    assert!((figure(&document, "/device/all/predicted_ms") - 84.0).abs() < 1e-6, "{document}");
+    assert!((figure(&document, "/device_time/all/steps") - 600.0).abs() < 1e-6);
+    assert!((figure(&document, "/device_time/all/predicted_ms") - 84.0).abs() < 1e-6, "{document}");
 }
 
 #[test]

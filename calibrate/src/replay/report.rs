@@ -63,6 +63,8 @@ pub struct Report {
     shapes_run: usize,
     not_replayed: Vec<NotReplayed>,
     compared: [&'static str; 4],
+    /// Device time. Not `device`, which names the GPU in the same document.
+    #[serde(rename = "device_time")]
     device: Compared,
     /// Host time by mode: their sum would mix graphs with a Python engine's dispatch.
     launch: BTreeMap<&'static str, Agreement>,
@@ -370,7 +372,15 @@ mod tests {
         assert_eq!(document["kendall_tau"], 1.0);
         assert_eq!(document["runs"][1]["shape"], "NONE 5, 5 decodes at 20");
         assert_eq!(document["candidates"][0]["measured_ms"]["value"], 30.0);
-        let mape = document["device"]["by_mode"]["NONE"]["mape"].as_f64().unwrap();
+        let mape = document["device_time"]["by_mode"]["NONE"]["mape"].as_f64().unwrap();
         assert!((mape - 0.04).abs() < 1e-12, "{mape}");
+        let lines: Vec<&str> = std::str::from_utf8(&json).unwrap().lines().collect();
+        let keys: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("  \""))
+            .filter_map(|line| line.split('"').next())
+            .collect();
+        let different: std::collections::BTreeSet<&str> = keys.iter().copied().collect();
+        assert!(keys.len() > 10 && different.len() == keys.len(), "a key stands twice: {keys:?}");
     }
 }
