@@ -22,6 +22,7 @@ pub mod list;
 pub mod measure;
 #[cfg(feature = "gpu")]
 pub mod model;
+mod padding;
 pub mod partial;
 pub mod pci;
 pub mod plan;

@@ -12,6 +12,7 @@ mod probe_rules;
 mod profiles;
 mod replay;
 mod self_check;
+mod staircase;
 mod state;
 mod wild_access;
 

@@ -19,6 +19,7 @@ pub(crate) use readiness::{kernels_work, memory_stands_still, refuse_unfit};
 use crate::device::{Interrupts, Session};
 use crate::measure::{Cause, Estimate, Limits, Phase, Progress, TooNoisy};
 use crate::model::Model;
+use crate::padding;
 use crate::partial::PartialResults;
 use crate::plan::{Part, Plan};
 use crate::probe::result::{
@@ -82,7 +83,8 @@ impl Calibration<'_> {
         let reached: Vec<Rows> = ladder.iter().copied().chain([DENSE_LEAST]).collect();
         let mut sizes = dense::grid(&reached, &self.model.gemm_backend(), is_quick);
         sizes.extend(plan.rows_beyond.iter().copied().map(Rows));
-        let dense = self.part(Part::Dense, |bench, model| dense::run(bench, model, &sizes))?;
+        let padded_most = Rows(padding::rows_most(plan.ladder.largest()));
+        let dense = self.part(Part::Dense, |bench, model| dense::run(bench, model, &sizes, padded_most))?;
         let sequences = plan.head_sequences.iter().copied().map(Rows).collect::<Vec<_>>();
         let head = self.part(Part::Head, |bench, model| head::run(bench, model, &sequences))?;
         let [requests, contexts] = &plan.decode;

@@ -15,6 +15,7 @@ use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
 use crate::graph_mode::Mode;
 use crate::model::{Limits, Model};
+use crate::padding::TableStairs;
 use crate::partial::{PartialResults, RunFacts};
 use crate::plan::{self, BLOCK_SIZE, Part, Plan, PlanRequest};
 use crate::profile::Profile;
@@ -321,6 +322,9 @@ fn summary(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         dense(64.0),
         dense(256.0)
     )?;
+    if let Some(of_steps) = TableStairs::of_profile(profile) {
+        padding(&of_steps, out)?;
+    }
     let (pool, capture) = (&machine.pool.figures, &machine.capture.figures);
     let [full_ms, piecewise_ms] = [capture.full_s, capture.piecewise_s].map(|seconds| seconds * 1e3);
     writeln!(
@@ -334,6 +338,22 @@ fn summary(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "warnings {}: kept in the profile, and repeated by every report that uses it", codes.join(", "))?;
     }
     Ok(())
+}
+
+/// What a padded row costs, and how many edges lie on the way.
+fn padding(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
+    let edges = &of_steps.stairs.edges;
+    let edges = match edges.iter().max_by(|one, other| one.jump.total_cmp(&other.jump)) {
+        None => "no edge of tiles is proven".to_owned(),
+        Some(largest) => format!(
+            "{} edges of tiles, the highest {:+.1} % after {} rows",
+            edges.len(),
+            of_steps.percent(largest),
+            largest.below
+        ),
+    };
+    let row = of_steps.row_us.map_or_else(String::new, |us| format!("{us:.3} us a row between edges; "));
+    writeln!(out, "padding  {row}{edges}")
 }
 
 #[cfg(test)]

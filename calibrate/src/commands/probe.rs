@@ -15,6 +15,7 @@ use crate::device::{self, Blaslt, Card, Images, Session};
 use crate::exit::Exit;
 use crate::measure::{Limits, Progress, Protocol};
 use crate::model::{self, Mode, Model};
+use crate::padding;
 use crate::probe::{self, Bench, ProbeError, Probed, RungPlan};
 use crate::stderr;
 
@@ -92,7 +93,7 @@ fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Fai
         ProbeName::Update => Printed::of(probe::update::run(bench, model, [ladder[0], ladder[1]])),
         ProbeName::Dense => {
             let sizes = probe::dense::grid(&ladder, &model.gemm_backend(), options.quick);
-            Printed::of(probe::dense::run(bench, model, &sizes))
+            Printed::of(probe::dense::run(bench, model, &sizes, Rows(padding::rows_most(largest.0))))
         }
         ProbeName::Decode => {
             Printed::of(probe::attention::decode(bench, model, &requests, &[1, CONTEXT, 2 * CONTEXT], frame_us()?))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kernels::units::Bytes;
 
 use super::error::Unusable;
-use super::stated::{Statement, figure, held_out, positive, protocol, rounded};
+use super::stated::{Statement, figure, held_out, padding_cost, positive, protocol, rounded};
 use crate::graph_mode::Mode;
 use crate::measure::{Campaign, Estimate, median};
 use crate::probe::result::{
@@ -52,7 +52,7 @@ pub struct Findings<'a> {
 impl<R> Found<'_, R> {
     /// What is stated of figures with these intervals.
     fn stated(&self, intervals: Vec<(&'static str, Vec<Interval>)>) -> Measured {
-        Measured { protocol: protocol(self.campaigns), held_out: None, intervals }
+        Measured { protocol: protocol(self.campaigns), intervals, ..Measured::default() }
     }
 }
 
@@ -247,6 +247,7 @@ fn dense(found: &Found<'_, DenseTable>, statement: &Statement) -> Result<Group<C
     let points: Vec<_> = found.result.points.iter().map(|point| (f64::from(point.rows.0), point.device_us)).collect();
     let (curve, mut measured, valid) = curve("dense work over rows", "rows", &points, found)?;
     measured.held_out = held_out(&points.iter().map(|(rows, us)| (*rows, us.value)).collect::<Vec<_>>());
+    measured.padding = found.result.padding.map(|padding| padding_cost(&padding));
     let method = format!(
         "device time of graphs of all layers without attention, {} real rows in each and the others padding",
         found.result.real_rows
@@ -314,7 +315,7 @@ fn attention(
         separate_kernels: prefill.result.separate_kernels,
         padded_request_us,
     };
-    let measured = Measured { protocol: protocol(&both), held_out: None, intervals };
+    let measured = Measured { protocol: protocol(&both), intervals, ..Measured::default() };
     Ok(statement.kernels(figures, &method, Some(valid), measured))
 }
 

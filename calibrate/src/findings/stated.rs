@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::fit::HeldOut;
 use crate::measure::{Campaign, Estimate, StoppedBy};
-use crate::profile::{self, Group, Interval, Kind, Measured, NotMeasured, Protocol, Provenance};
+use crate::probe::result::Padding;
+use crate::profile::{self, Group, Interval, Kind, Measured, NotMeasured, PaddingCost, Protocol, Provenance};
 
 /// Whose figures they are.
 #[derive(Clone, Debug)]
@@ -100,11 +101,23 @@ pub(super) fn held_out(points: &[(f64, f64)]) -> Option<profile::HeldOut> {
     let held_out = HeldOut::of(points)?;
     Some(profile::HeldOut {
         sizes: held_out.points,
-        median_percent: rounded(100.0 * held_out.linear.median),
-        worst_percent: rounded(100.0 * held_out.linear.max),
-        worst_at: held_out.linear.max_at,
+        median_percent: rounded(100.0 * held_out.median),
+        worst_percent: rounded(100.0 * held_out.max),
+        worst_at: held_out.max_at,
     })
-    .filter(|held_out| held_out.sizes > 0)
+}
+
+/// What a padded row costs, as a profile states it; below zero where larger steps were faster.
+pub(super) fn padding_cost(padding: &Padding) -> PaddingCost {
+    let Padding { row_us, to_rows } = padding;
+    let us_per_row = rounded(row_us.value);
+    PaddingCost {
+        us_per_row,
+        low: rounded(row_us.low).min(us_per_row),
+        high: rounded(row_us.high).max(us_per_row),
+        samples: row_us.samples.max(1),
+        to_rows: f64::from(to_rows.0),
+    }
 }
 
 /// The lowest and the highest clock of all campaigns, MHz, where it could be read.

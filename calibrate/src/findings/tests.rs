@@ -125,6 +125,7 @@ fn planted() -> Planted {
         dense: found::DenseTable {
             real_rows: Rows(1),
             points: vec![dense(1, 100.0), dense(4, 101.0), dense(8, 102.0), dense(9, 142.0)],
+            padding: Some(found::Padding { row_us: about(0.25), to_rows: Rows(9) }),
         },
         head: found::HeadTable { points: vec![head(1, 20.0), head(8, 21.0)] },
         decode: found::DecodeTable { points: decode.collect(), padded_request_us: about(0.5) },
@@ -233,6 +234,9 @@ fn intervals_samples_and_protocol_come_along() {
     assert_eq!(protocol.stopped_by, "every interval as narrow as asked for, no time for another round");
     let dense = machine.dense.measured.unwrap();
     assert_eq!(dense.of("us").len(), 4);
+    let padding = dense.padding.unwrap();
+    assert_eq!((padding.us_per_row, padding.samples, padding.to_rows), (0.25, 12, 9.0));
+    assert!(padding.low < 0.25 && padding.high > 0.25, "{padding:?}");
     let held_out = dense.held_out.unwrap();
     // Of 4 rows alone, read on the line from 100 to 102 over 1 and 8 rows: 100.857 for 101. 8 and 9 rows show an edge.
     assert_eq!((held_out.sizes, held_out.worst_at), (1, 4.0));

@@ -1,8 +1,6 @@
 //! Straight lines through points.
 
-use serde::{Deserialize, Serialize};
-
-use crate::measure::{Estimate, Measured, median};
+use crate::measure::median;
 
 /// `intercept + slope * x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,16 +9,6 @@ pub struct Line {
     pub intercept: f64,
     /// Change for each unit.
     pub slope: f64,
-}
-
-/// A line with what is not known about it: fixed and per unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FittedLine {
-    /// The value at 0.
-    pub intercept: Estimate,
-    /// Change for each unit.
-    pub slope: Estimate,
 }
 
 impl Line {
@@ -43,24 +31,6 @@ impl Line {
     /// The value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
-    }
-}
-
-impl FittedLine {
-    /// The Theil-Sen line of those measured points that have an `x`, its intervals by resampling the rounds: wider than they
-    /// need be, for pairs of resampled medians agree less than pairs of medians. `None` where there are not two different
-    /// `x`.
-    pub fn of<P>(measured: &Measured<P>, x: impl Fn(&P) -> Option<f64>) -> Option<Self> {
-        let places: Vec<(f64, usize)> =
-            measured.points.iter().enumerate().filter_map(|(place, point)| Some((x(point)?, place))).collect();
-        let line = |medians_us: &[f64]| {
-            let points: Vec<_> = places.iter().map(|&(x, place)| (x, medians_us[place])).collect();
-            Line::theil_sen(&points)
-        };
-        line(measured.medians_us())?;
-        let [intercept, slope] = measured
-            .derive_all(|medians_us| line(medians_us).map_or([f64::NAN; 2], |line| [line.intercept, line.slope]));
-        Some(Self { intercept, slope })
     }
 }
 

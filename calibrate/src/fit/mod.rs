@@ -9,10 +9,11 @@ mod line;
 mod segmentation;
 mod staircase;
 
-pub use growth::{FREE_MEMORY_GRANULE, Growth};
-pub use held_out::{Errors, HeldOut};
-pub use line::{FittedLine, Line};
-pub use staircase::{Doubt, Edge, Staircase, Tread};
+pub use growth::{FREE_MEMORY_GRANULE, each_bytes};
+pub use held_out::HeldOut;
+pub use line::Line;
+pub use segmentation::POINTS_LEAST;
+pub use staircase::{Doubt, Edge, Staircase, Tread, scatter};
 
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ pub(super) struct Segment {
 }
 
 /// A segment has this many points, for two lie on a line whatever they are; only at a border there may be fewer.
-pub(super) const POINTS_LEAST: usize = 3;
+pub const POINTS_LEAST: usize = 3;
 
 impl Segment {
     pub(super) fn len(&self) -> usize {

@@ -1,15 +1,15 @@
 //! Times over rows as stairs: treads that are flat or rise gently, and edges between them.
 
-use serde::{Deserialize, Serialize};
-
 use super::line::{Line, median_slope};
 use super::segmentation::{POINTS_LEAST, Point, Segment, segments};
-use crate::measure::{Estimate, Measured};
+use crate::measure::{Estimate, mad, median};
 
 /// An edge is one only if its jump is larger than this many of its standard errors.
 const JUMP_ERRORS: f64 = 3.0;
 /// A standard error is taken to be no less than this share of the value: below it lies what a clock cannot resolve.
 const ERROR_LEAST: f64 = 1e-4;
+/// To either side, in the order of their values: points whose errors are compared with a point's own.
+const ERROR_NEIGHBOURS: usize = 6;
 
 /// Treads and edges over one quantity.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,15 +27,12 @@ pub struct Staircase {
 pub struct Tread {
     /// The `x` of its first and its last point.
     pub range: [f64; 2],
-    /// How many points lie on it.
-    pub points: u32,
     /// Flat where no slope is needed.
     pub line: Line,
 }
 
 /// A jump between two neighbouring points; where these are `b` and `b + 1`, it is known exactly where it lies.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// The last point before it.
     pub below: f64,
@@ -79,23 +76,24 @@ impl Staircase {
         Self::from_segments(&points, &segments(&points))
     }
 
-    /// The stairs through measured points, by the quantity that `x` says; in any order.
-    pub fn measured<P>(measured: &Measured<P>, x: impl Fn(&P) -> f64) -> Self {
-        let errors = measured.standard_errors_us();
-        let mut rows: Vec<(f64, f64, f64)> = (measured.points.iter().map(x))
-            .zip(measured.medians_us())
-            .zip(errors)
-            .map(|((x, &median_us), error_us)| (x, median_us, error_us))
-            .collect();
-        rows.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let column = |of: fn(&(f64, f64, f64)) -> f64| rows.iter().map(of).collect::<Vec<_>>();
-        Self::of(&column(|row| row.0), &column(|row| row.1), &column(|row| row.2))
+    /// The stairs through estimates over rising `x`, each as uncertain as its interval says. Intervals hold what all points
+    /// of a round share as well, so a clock that moved hides small edges and makes none up.
+    pub fn of_estimates(points: &[(f64, Estimate)]) -> Self {
+        let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(x, estimate)| (x, estimate.value)).unzip();
+        let own: Vec<f64> = points.iter().map(|(_, estimate)| estimate.standard_error()).collect();
+        Self::of(&x, &y, &steadied(&y, &own))
+    }
+
+    /// The stairs through values over rising `x` that stray by this share of themselves.
+    pub fn of_values(points: &[(f64, f64)], stray: f64) -> Self {
+        let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+        let errors: Vec<f64> = y.iter().map(|y| stray * y.abs()).collect();
+        Self::of(&x, &y, &errors)
     }
 
     fn from_segments(points: &[Point], segments: &[Segment]) -> Self {
         let tread = |segment: &Segment| Tread {
             range: [points[segment.first].x, points[segment.end - 1].x],
-            points: segment.len() as u32,
             line: segment.line,
         };
         let mut stairs = Self { treads: segments.iter().map(tread).collect(), edges: Vec::new(), doubtful: Vec::new() };
@@ -120,22 +118,45 @@ impl Staircase {
         stairs
     }
 
-    /// The slope between edges: the median of the slopes of all pairs of points that share a tread, its interval by
-    /// resampling the rounds in which they were measured. `None` where no tread has two points.
-    pub fn slope<P>(&self, measured: &Measured<P>, x: impl Fn(&P) -> f64) -> Option<Estimate> {
-        let places: Vec<Vec<(f64, usize)>> = (self.treads.iter())
-            .map(|tread| {
-                let on_tread = |x: &f64| (tread.range[0]..=tread.range[1]).contains(x);
-                let placed = measured.points.iter().map(&x).enumerate().map(|(place, x)| (x, place));
-                placed.filter(|(x, _)| on_tread(x)).collect()
-            })
-            .collect();
-        let slope = |medians_us: &[f64]| {
-            let groups: Vec<Vec<(f64, f64)>> =
-                places.iter().map(|tread| tread.iter().map(|&(x, place)| (x, medians_us[place])).collect()).collect();
-            median_slope(groups.iter().map(Vec::as_slice))
+    /// The slope between edges of points over these `x`, given all their values: the median of the slopes of all pairs that
+    /// share a tread. `None` where no tread has two points.
+    pub fn slope(&self, x: &[f64], y: &[f64]) -> Option<f64> {
+        let on = |tread: &Tread| -> Vec<(f64, f64)> {
+            let points = x.iter().copied().zip(y.iter().copied());
+            points.filter(|(x, _)| (tread.range[0]..=tread.range[1]).contains(x)).collect()
         };
-        slope(measured.medians_us())?;
-        Some(measured.derive(|medians_us| slope(medians_us).unwrap_or(f64::NAN)))
+        let treads: Vec<Vec<(f64, f64)>> = self.treads.iter().map(on).collect();
+        median_slope(treads.iter().map(Vec::as_slice))
     }
+}
+
+/// Errors, each no less than the middle one of those that belong to values about as large: the error of few rounds is
+/// uncertain itself, and grows with the value.
+fn steadied(values: &[f64], own: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..own.len()).collect();
+    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
+    let mut errors = own.to_vec();
+    for (rank, &point) in order.iter().enumerate() {
+        let near = &order[rank.saturating_sub(ERROR_NEIGHBOURS)..order.len().min(rank + ERROR_NEIGHBOURS + 1)];
+        errors[point] = own[point].max(median(&near.iter().map(|&near| own[near]).collect::<Vec<_>>()));
+    }
+    errors
+}
+
+/// How far values over rising `x` stray from each other, as a share: the deviation of each from the line through its
+/// neighbours (Gasser, Sroka and Jennen-Steinmetz 1986), in the middle of all of them, so that a few edges do not count.
+/// `None` of fewer than three, or where a value is not above 0.
+pub fn scatter(points: &[(f64, f64)]) -> Option<f64> {
+    let stray = |near: &[(f64, f64)]| {
+        let [low, (x, y), high] = [near[0], near[1], near[2]];
+        let part = (x - low.0) / (high.0 - low.0);
+        let off = y - low.1 - (high.1 - low.1) * part;
+        // Of three values that stray alike: their own, and the neighbours' by their parts.
+        off / (y * (1.0 + part.powi(2) + (1.0 - part).powi(2)).sqrt())
+    };
+    let strays: Vec<f64> = points.windows(3).map(stray).collect();
+    let is_usable = !strays.is_empty() && points.iter().all(|(_, y)| *y > 0.0);
+    // Around 0, where those of a line lie.
+    let both_ways: Vec<f64> = strays.iter().flat_map(|stray| [*stray, -stray]).collect();
+    Some(mad(&both_ways)).filter(|share| is_usable && share.is_finite())
 }

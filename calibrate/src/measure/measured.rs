@@ -3,13 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Estimate;
-use super::order_statistics::{MEDIAN, mad, median};
+use super::order_statistics::median;
 use super::protocol::Conditions;
 use super::resampled::Resampled;
 use super::rounds::Rounds;
-
-/// To either side, in the order of their times: points whose deviations are compared with a point's own.
-const ERROR_NEIGHBOURS: usize = 6;
 
 /// Points and their times.
 #[derive(Clone, Debug)]
@@ -127,23 +124,5 @@ impl<P> Measured<P> {
     /// Several figures that are computed together, each as [`derive`](Self::derive) gives it.
     pub fn derive_all<const N: usize>(&self, statistics: impl Fn(&[f64]) -> [f64; N]) -> [Estimate; N] {
         self.resampled.estimates(statistics)
-    }
-
-    /// How far each median may be off, in microseconds: the standard error of a median by the deviation of its rounds, and
-    /// no less than the middle one of those that take about as long, for the deviation of few rounds is uncertain itself
-    /// and grows with the time.
-    pub fn standard_errors_us(&self) -> Vec<f64> {
-        let steadied = self.rounds.steadied();
-        let root = f64::from(self.rounds.count()).sqrt();
-        let own: Vec<f64> = (0..self.points.len()).map(|point| MEDIAN * mad(&steadied.column(point)) / root).collect();
-        let medians = self.medians_us();
-        let mut order: Vec<usize> = (0..own.len()).collect();
-        order.sort_by(|&one, &other| medians[one].total_cmp(&medians[other]));
-        let mut errors = own.clone();
-        for (rank, &point) in order.iter().enumerate() {
-            let near = &order[rank.saturating_sub(ERROR_NEIGHBOURS)..order.len().min(rank + ERROR_NEIGHBOURS + 1)];
-            errors[point] = own[point].max(median(&near.iter().map(|&near| own[near]).collect::<Vec<_>>()));
-        }
-        errors
     }
 }

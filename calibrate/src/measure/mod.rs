@@ -17,7 +17,7 @@ mod steadiness;
 
 pub use estimate::Estimate;
 pub use measured::{Campaign, Drift, Measured, Range, StoppedBy};
-pub use order_statistics::{mad, median, quantile};
+pub use order_statistics::{mad, median};
 pub use protocol::{Conditions, Nanoseconds, Phase, Progress, Protocol, ROUNDS_LEAST, Surroundings, Visit};
 pub use steadiness::{Cause, Limits, TooNoisy, still_memory};
 

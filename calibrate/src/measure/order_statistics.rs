@@ -18,14 +18,8 @@ pub fn median(values: &[f64]) -> f64 {
     if is_odd { upper } else { f64::midpoint(below.iter().copied().fold(f64::NEG_INFINITY, f64::max), upper) }
 }
 
-/// The value below which a share of the values lies, linear between neighbours as numpy does it; NaN of nothing.
-pub fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted_quantile(&sorted, share)
-}
-
-/// [`quantile`] of values in rising order.
+/// The value below which a share of the values lies, which stand in rising order; linear between neighbours as numpy does
+/// it; NaN of nothing.
 pub(super) fn sorted_quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -52,14 +46,14 @@ mod tests {
     fn medians_and_quantiles_are_those_of_numpy() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
-        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.1), 1.4);
-        assert_eq!([0.0, 1.0].map(|share| quantile(&[7.0, 9.0, 8.0], share)), [7.0, 9.0]);
+        assert_eq!(sorted_quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.1), 1.4);
+        assert_eq!([0.0, 1.0].map(|share| sorted_quantile(&[7.0, 8.0, 9.0], share)), [7.0, 9.0]);
     }
 
     #[test]
     fn nothing_has_no_median_and_one_value_is_its_own() {
-        assert!(median(&[]).is_nan() && mad(&[]).is_nan() && quantile(&[], 0.3).is_nan());
-        assert_eq!((median(&[5.0]), mad(&[5.0]), quantile(&[5.0], 0.9)), (5.0, 0.0, 5.0));
+        assert!(median(&[]).is_nan() && mad(&[]).is_nan() && sorted_quantile(&[], 0.3).is_nan());
+        assert_eq!((median(&[5.0]), mad(&[5.0]), sorted_quantile(&[5.0], 0.9)), (5.0, 0.0, 5.0));
     }
 
     #[test]

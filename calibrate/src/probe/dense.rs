@@ -12,9 +12,11 @@ use super::bench::{Bench, Campaigns, Point, Probed};
 use super::error::ProbeError;
 use super::inputs::Inputs;
 use super::parts::{NODE_BYTES_MOST, PartGraph, StepPart};
-use super::result::{DensePoint, DenseTable};
+use super::result::{DensePoint, DenseTable, Padding};
 use super::work::Replay;
+use crate::fit::Staircase;
 use crate::gemm_backend::GemmBackend;
+use crate::measure::{Estimate, Measured};
 use crate::model::Model;
 
 /// Rows that are real at every point.
@@ -26,7 +28,8 @@ const MIDDLING_ROWS: u32 = 1_024;
 const LIBRARY_TILE_ROWS: u32 = 64;
 
 /// Sizes to measure: every rung, a grid of steps between them (8 up to 256 rows, 16 up to 1,024, 128 beyond; four times
-/// these if it must go quickly), and each edge of a tile with the row behind it, up to the largest rung.
+/// these if it must go quickly), and each edge of a tile with the row behind it and one in its middle, up to the largest
+/// rung.
 ///
 /// The own GEMM takes the smallest tile that holds the rows and then multiples of the largest; cuBLASLt's tiles are not
 /// known and taken to end at multiples of 64.
@@ -49,19 +52,27 @@ pub fn grid(ladder: &[Rows], backend: &GemmBackend, is_quick: bool) -> Vec<Rows>
         GemmBackend::CublasLt { .. } => LIBRARY_TILE_ROWS,
     };
     let within_largest = (1..=MIDDLING_ROWS.min(most) / edge_rows).map(|count| count * edge_rows);
+    // A tread shows itself by three sizes: both its ends and one between them.
+    let between = within_largest.clone().map(|edge| edge - edge_rows / 2);
     let small = Tile::ALL.into_iter().map(Tile::rows);
     sizes.extend(small.chain(within_largest).flat_map(|edge| [edge, edge + 1]));
+    sizes.extend(between);
     sizes.retain(|size| (1..=most).contains(size));
     sizes.sort_unstable();
     sizes.dedup();
     sizes.into_iter().map(Rows).collect()
 }
 
-/// Times the dense part at every size.
+/// Times the dense part at every size; `padded_most` rows are what a graph is padded to at most.
 ///
 /// # Errors
 /// No size, or one beyond the model's limits; not enough memory; or the device fails.
-pub fn run(bench: &Bench<'_>, model: &mut Model, sizes: &[Rows]) -> Result<Probed<DenseTable>, ProbeError> {
+pub fn run(
+    bench: &Bench<'_>,
+    model: &mut Model,
+    sizes: &[Rows],
+    padded_most: Rows,
+) -> Result<Probed<DenseTable>, ProbeError> {
     let Some(&largest) = sizes.iter().max() else { return Err(ProbeError::plan("sizes", 0, "at least one")) };
     let shape = model.decode_shape(largest);
     let nodes = sizes.len() as u64 * u64::from(model.step_launches(&shape)?);
@@ -83,12 +94,30 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, sizes: &[Rows]) -> Result<Probe
     let measured = bench.device("dense part, device", points.collect(), &mut campaigns)?;
     let points = graphs.iter().zip(measured.times_us());
     let points = points.map(|((rows, graph), device_us)| DensePoint { rows: *rows, nodes: graph.nodes, device_us });
-    Ok(campaigns.with(DenseTable { real_rows: Rows(REAL_ROWS), points: points.collect() }))
+    let points: Vec<DensePoint> = points.collect();
+    let padding = padding(&points, padded_most, &measured);
+    Ok(campaigns.with(DenseTable { real_rows: Rows(REAL_ROWS), points, padding }))
+}
+
+/// The slope of the treads of points up to `most` rows. Only here the rounds are known that its interval comes from.
+fn padding<P>(points: &[DensePoint], most: Rows, measured: &Measured<P>) -> Option<Padding> {
+    let padded: Vec<(f64, Estimate)> = points
+        .iter()
+        .take_while(|point| point.rows <= most)
+        .map(|point| (f64::from(point.rows.0), point.device_us))
+        .collect();
+    let stairs = Staircase::of_estimates(&padded);
+    let rows: Vec<f64> = padded.iter().map(|(rows, _)| *rows).collect();
+    let slope = |medians_us: &[f64]| stairs.slope(&rows, medians_us);
+    slope(measured.medians_us())?;
+    let row_us = measured.derive(|medians_us| slope(medians_us).unwrap_or(f64::NAN));
+    Some(Padding { row_us, to_rows: points[padded.len().checked_sub(1)?].rows })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::POINTS_LEAST;
 
     fn sizes(ladder: &[u32], backend: &GemmBackend, is_quick: bool) -> Vec<u32> {
         let ladder: Vec<Rows> = ladder.iter().copied().map(Rows).collect();
@@ -114,6 +143,23 @@ mod tests {
         let library = GemmBackend::CublasLt { file: "lib".into(), version: "13".into() };
         assert!([64, 65, 128, 129, 192, 193].iter().all(|edge| sizes(&[8, 256], &library, true).contains(edge)));
         assert_eq!(sizes(&[], &GemmBackend::Own, false), [0; 0]);
+    }
+
+    /// What the segments of a fit need.
+    #[test]
+    fn every_tread_has_three_sizes() {
+        let library = GemmBackend::CublasLt { file: "lib".into(), version: "13".into() };
+        for (backend, edges) in [(&GemmBackend::Own, [128, 256, 384, 512, 1_024]), (&library, [64, 128, 320, 512, 960])]
+        {
+            for is_quick in [false, true] {
+                let sizes = sizes(&[1_024], backend, is_quick);
+                let tile = edges[0];
+                for edge in edges {
+                    let on_tread = sizes.iter().filter(|size| (edge - tile + 1..=edge).contains(*size)).count();
+                    assert!(on_tread >= POINTS_LEAST, "{on_tread} up to {edge} rows of {sizes:?}");
+                }
+            }
+        }
     }
 
     #[test]

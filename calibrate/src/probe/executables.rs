@@ -14,7 +14,7 @@ use super::error::ProbeError;
 use super::parts::NODE_BYTES_MOST;
 use super::result::{DescriptorBytes, Executables};
 use crate::device::{Executable, Graph};
-use crate::fit::{FREE_MEMORY_GRANULE, Growth};
+use crate::fit::{FREE_MEMORY_GRANULE, each_bytes};
 use crate::measure::{Estimate, still_memory};
 use crate::model::{Mode, Model};
 
@@ -116,9 +116,8 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimat
             break;
         }
     }
-    let growth = Growth::of(grown(&readings), FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
-    let growth = growth.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))?;
-    Ok(growth.each_bytes)
+    let each = each_bytes(grown(&readings), FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
+    each.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))
 }
 
 /// The readings from the last one before free memory shrank: what earlier executables gave back to the driver is filled first.

@@ -221,6 +221,18 @@ pub struct DenseTable {
     pub real_rows: Rows,
     /// By rising rows.
     pub points: Vec<DensePoint>,
+    /// What a row of padding costs; `None` where no two sizes lie on one tread.
+    pub padding: Option<Padding>,
+}
+
+/// What one row more costs where no edge is crossed (GPU specification section 4, "Padding slope").
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Padding {
+    /// The median of the slopes of all pairs of sizes that share a tread, its interval by resampling the rounds.
+    pub row_us: Estimate,
+    /// The largest size it was found over.
+    pub to_rows: Rows,
 }
 
 /// One captured size.

@@ -89,6 +89,7 @@ pub(super) struct Stated<'a> {
 pub(super) struct MeasuredFile {
     pub(super) protocol: Option<ProtocolFile>,
     pub(super) held_out: Option<HeldOutFile>,
+    pub(super) padding: Option<Spanned<PaddingCostFile>>,
     #[serde(default)]
     pub(super) intervals: BTreeMap<String, Spanned<IntervalFile>>,
     #[serde(default)]
@@ -112,6 +113,16 @@ pub(super) struct HeldOutFile {
     pub(super) median_percent: Number,
     pub(super) worst_percent: Number,
     pub(super) worst_at: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PaddingCostFile {
+    pub(super) us_per_row: Number,
+    pub(super) low: Number,
+    pub(super) high: Number,
+    pub(super) samples: Count,
+    pub(super) to_rows: Number,
 }
 
 #[derive(Deserialize)]

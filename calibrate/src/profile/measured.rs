@@ -12,6 +12,8 @@ pub struct Measured {
     pub protocol: Option<Protocol>,
     /// The error at sizes that were left out of the table and read from it.
     pub held_out: Option<HeldOut>,
+    /// What a row of padding costs, of a table over rows.
+    pub padding: Option<PaddingCost>,
     /// Intervals by the figure's key in the file, in the order of [`Figures::figures`]: one, or one a knot of the
     /// figure's table. A figure without one was counted or read, not timed.
     pub intervals: Vec<(&'static str, Vec<Interval>)>,
@@ -73,6 +75,22 @@ pub struct HeldOut {
     pub worst_percent: f64,
     /// The size with the largest.
     pub worst_at: f64,
+}
+
+/// What one row more costs where no edge is crossed: the slope of a table's treads. Its interval comes from the rounds
+/// themselves, so it cannot be had from the knots and theirs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaddingCost {
+    /// Microseconds a row; negative where larger steps are faster.
+    pub us_per_row: f64,
+    /// Low end of its 95 % interval.
+    pub low: f64,
+    /// High end of it.
+    pub high: f64,
+    /// Rounds that it rests on.
+    pub samples: u32,
+    /// The largest size that it was found over.
+    pub to_rows: f64,
 }
 
 /// One figure of a group as plain numbers.

@@ -35,7 +35,7 @@ pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Sta
 pub use error::{Fault, ProfileError};
 pub use identity::{Expected, Identity};
 pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};
-pub use measured::{Figure, Figures, HeldOut, Interval, Measured, Protocol};
+pub use measured::{Figure, Figures, HeldOut, Interval, Measured, PaddingCost, Protocol};
 pub use measurement::{KeptWarning, Measurement, NotMeasured, Rungs};
 pub use provenance::{AnyGroup, Group, Kind, Provenance};
 pub use store::BUILTIN;
@@ -84,6 +84,15 @@ impl Profile {
     /// Every group that the profile holds with its provenance, in file order; names are the file's table names.
     pub fn groups(&self) -> Vec<(&'static str, &Provenance)> {
         self.each_group().into_iter().map(|group| (group.name, group.provenance)).collect()
+    }
+
+    /// Every captured size, ascending, of either mode; none of a profile that calibrate did not measure.
+    pub fn captured_rows(&self) -> Vec<f64> {
+        let modes = self.measurement.iter().flat_map(|run| [&run.full, &run.piecewise]).flatten();
+        let mut rows: Vec<f64> = modes.flat_map(|rungs| rungs.rows.iter().copied()).collect();
+        rows.sort_by(f64::total_cmp);
+        rows.dedup();
+        rows
     }
 
     /// Every group that the profile holds, in file order.

@@ -24,24 +24,33 @@ type Parsed<T> = Result<T, ProfileError>;
 #[derive(Clone, Copy)]
 struct Rule {
     zero_allowed: bool,
+    negative_allowed: bool,
     most: f64,
     what: &'static str,
 }
 
 impl Rule {
     const fn positive(most: f64, what: &'static str) -> Self {
-        Self { zero_allowed: false, most, what }
+        Self { zero_allowed: false, negative_allowed: false, most, what }
     }
 
     const fn or_zero(self) -> Self {
         Self { zero_allowed: true, ..self }
     }
 
+    const fn or_less(self) -> Self {
+        Self { negative_allowed: true, ..self.or_zero() }
+    }
+
     fn accepts(self, value: f64) -> bool {
-        value <= self.most && (value > 0.0 || (value == 0.0 && self.zero_allowed))
+        value <= self.most
+            && (value > 0.0 || (value == 0.0 && self.zero_allowed) || (value >= -self.most && self.negative_allowed))
     }
 
     fn expectation(self) -> String {
+        if self.negative_allowed {
+            return format!("expected {}, at most {} to either side of zero", self.what, self.most);
+        }
         let sign = if self.zero_allowed { "zero or more" } else { "more than zero" };
         format!("expected {}, {sign} and at most {}", self.what, self.most)
     }

@@ -2,16 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::edges;
 use super::layout::{heading, number, sentence};
+use crate::padding::{TableStairs, rows_most_of};
 use crate::profile::{Curve, Profile};
 
 /// Columns of the drawing, its labels apart.
 const COLUMNS: usize = 68;
 const LINES: usize = 14;
-/// The drawing ends here where the table goes further and no rung does: beyond lie prefills.
-const ROWS_OF_NOTE: f64 = 512.0;
-
 /// The range of rows that is drawn, and what is drawn there.
 struct Drawing<'a> {
     curve: &'a Curve,
@@ -24,11 +21,10 @@ impl<'a> Drawing<'a> {
         let [first, last] = match curve {
             Curve::Table(table) => [table.x()[0], table.x()[table.x().len() - 1]],
             Curve::Line(line) => line.valid,
-            Curve::Constant(_) => [1.0, ROWS_OF_NOTE],
+            Curve::Constant(_) => [1.0, f64::INFINITY],
         };
         let first = first.max(1.0);
-        let top = captured(profile).last().copied().unwrap_or(0.0);
-        Self { curve, rows: [first, last.min(ROWS_OF_NOTE.max(top)).max(first + 1.0)] }
+        Self { curve, rows: [first, last.min(rows_most_of(profile)).max(first + 1.0)] }
     }
 
     /// The rows of a column: as many columns for each doubling.
@@ -53,15 +49,6 @@ impl<'a> Drawing<'a> {
         let knots = knots.into_iter().filter_map(|(rows, us)| Some((self.column(rows)?, us / 1e3)));
         between.chain(knots).collect()
     }
-}
-
-/// Every captured size, ascending, of either mode.
-pub(super) fn captured(profile: &Profile) -> Vec<f64> {
-    let modes = profile.measurement.iter().flat_map(|run| [&run.full, &run.piecewise]).flatten();
-    let mut rows: Vec<f64> = modes.flat_map(|rungs| rungs.rows.iter().copied()).collect();
-    rows.sort_by(f64::total_cmp);
-    rows.dedup();
-    rows
 }
 
 /// The drawing with its axes, and below it where rungs and edges are.
@@ -91,11 +78,12 @@ pub(super) fn steps(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         rows.iter().filter_map(|&rows| drawing.column(rows)).for_each(|column| line[column] = mark);
         line.iter().collect::<String>().trim_end().to_owned()
     };
-    let rungs = captured(profile);
+    let rungs = profile.captured_rows();
     if !rungs.is_empty() {
         writeln!(out, "  {:>7}  {}", "rungs", marked(&rungs, '^'))?;
     }
-    let edges: Vec<f64> = edges::of(profile).iter().map(|edge| edge.rows).collect();
+    let stairs = TableStairs::of_profile(profile);
+    let edges: Vec<f64> = stairs.iter().flat_map(|of_steps| &of_steps.stairs.edges).map(|edge| edge.below).collect();
     if !edges.is_empty() {
         writeln!(out, "  {:>7}  {}", "edges", marked(&edges, '!'))?;
     }

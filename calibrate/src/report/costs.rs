@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use kernels::units::Bytes;
 
-use super::chart::captured;
 use super::layout::{heading, item, number, sentence};
 use crate::profile::{Group, Profile};
 
@@ -49,7 +48,7 @@ pub(super) fn launches(profile: &Profile, out: &mut impl Write) -> io::Result<()
 
 pub(super) fn memory(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let pool = profile.machine.pool.figures;
-    let top = captured(profile).last().copied().unwrap_or(512.0);
+    let top = profile.captured_rows().last().copied().unwrap_or(512.0);
     heading("Memory and time of captures", out)?;
     let whole = Bytes(pool.base.0 + (pool.per_row.0 as f64 * top) as u64);
     let (base, per_row) = (pool.base, pool.per_row);

@@ -52,3 +52,8 @@ pub(super) fn number(value: f64) -> String {
     };
     format!("{value:.digits$}")
 }
+
+/// The same with its sign, whichever it is.
+pub(super) fn signed(value: f64) -> String {
+    format!("{}{}", if value < 0.0 { '-' } else { '+' }, number(value.abs()))
+}

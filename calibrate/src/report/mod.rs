@@ -6,9 +6,9 @@
 mod attention;
 mod chart;
 mod costs;
-mod edges;
 mod layout;
 mod rungs;
+mod staircase;
 mod standing;
 
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ const WIDTH: usize = 80;
 pub(crate) fn write(profile: &Profile, name: &str, out: &mut impl Write) -> io::Result<()> {
     standing::title(profile, out)?;
     chart::steps(profile, out)?;
-    edges::list(profile, out)?;
+    staircase::treads(profile, out)?;
     costs::launches(profile, out)?;
     costs::memory(profile, out)?;
     rungs::table(profile, out)?;

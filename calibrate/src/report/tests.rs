@@ -1,7 +1,7 @@
 //! Whole reports, and what no report may do.
 
 use super::*;
-use crate::profile::{BUILTIN, Curve};
+use crate::profile::{BUILTIN, Interval};
 
 fn report(profile: &Profile) -> String {
     let mut out = Vec::new();
@@ -42,21 +42,37 @@ fn every_report_fits_eighty_columns_without_colour() {
 }
 
 #[test]
-#[expect(clippy::float_cmp, reason = "rows are whole")]
-fn edges_are_jumps_that_intervals_leave_no_doubt_of() {
+fn edges_are_jumps_that_stand_out_of_the_intervals() {
     let mut profile = double();
-    let rows = |profile: &Profile| edges::of(profile).iter().map(|edge| edge.rows).collect::<Vec<_>>();
-    assert_eq!(rows(&profile), [64.0, 128.0, 256.0]);
-    let edge = edges::of(&profile)[0];
-    assert!((edge.jump_us - 421.6).abs() < 2.0 && (edge.percent - 9.6).abs() < 0.1, "{edge:?}");
-    // Wide intervals around the first one: no longer certain.
-    let Curve::Table(table) = &profile.machine.dense.figures else { panic!("a table") };
-    let after = table.x().iter().position(|&rows| rows == 65.0).unwrap();
-    let measured = profile.machine.dense.measured.as_mut().unwrap();
-    measured.intervals[0].1[after].low = 4000.0;
-    assert_eq!(rows(&profile), [128.0, 256.0]);
+    let lines = |profile: &Profile, mark: &str| {
+        let lines = report(profile);
+        lines.lines().filter(|line| line.ends_with(mark)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lines(&profile, "exactly here"),
+        [
+            "        1 to 64     4.30      1.60  +420 us +-31.0 (+9.5 %), exactly here",
+            "      65 to 128     4.82      1.60  +600 us +-40.9 (+12.2 %), exactly here",
+            "     129 to 256     5.53      1.60  +900 us +-48.3 (+15.7 %), exactly here",
+        ]
+    );
+    // The wider the intervals, the fewer edges stand out of them.
+    for (wider_us, rows) in [(400.0, &["1 to 256"][..]), (2_000.0, &[])] {
+        for interval in profile.machine.dense.measured.as_mut().unwrap().intervals.iter_mut().flat_map(|(_, all)| all) {
+            *interval = Interval { low: interval.low - wider_us, high: interval.high + wider_us, ..*interval };
+        }
+        let found = lines(&profile, "exactly here");
+        assert!(
+            found.len() == rows.len() && found.iter().zip(rows).all(|(line, rows)| line.contains(rows)),
+            "{found:?}"
+        );
+    }
+    let words = report(&profile).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("no edge is proven"), "{words}");
+    // Of a profile that states none: by how its knots scatter, and with nothing to tell of the slope's interval.
     profile.machine.dense.measured = None;
-    assert_eq!(rows(&profile), [64.0, 128.0, 256.0], "by their share");
+    assert_eq!(lines(&profile, "exactly here").len(), 3);
+    assert!(report(&profile).contains("the profile states no errors of these times"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::profile::{AnyGroup, Figure, Interval, Measured, Measurement};
+use crate::profile::{AnyGroup, Figure, Interval, Measured, Measurement, PaddingCost};
 
 /// How the profile was measured, in rows like those of the header above it.
 pub(super) fn run(measurement: &Measurement, out: &mut impl Write) -> io::Result<()> {
@@ -58,7 +58,7 @@ fn interval(figure: &Figure, intervals: &[Interval]) -> Option<String> {
     Some(format!("{name} +-{middle:.1} % at the middle knot, +-{widest:.1} % at most (at least {fewest} samples)"))
 }
 
-fn protocol(Measured { protocol, held_out, .. }: &Measured, out: &mut impl Write) -> io::Result<()> {
+fn protocol(Measured { protocol, held_out, padding, .. }: &Measured, out: &mut impl Write) -> io::Result<()> {
     if let Some(protocol) = protocol {
         writeln!(
             out,
@@ -71,6 +71,12 @@ fn protocol(Measured { protocol, held_out, .. }: &Measured, out: &mut impl Write
             out,
             "    held out {} sizes left out one after the other: median error {} %, at most {} % at {}",
             held_out.sizes, held_out.median_percent, held_out.worst_percent, held_out.worst_at
+        )?;
+    }
+    if let Some(PaddingCost { us_per_row, low, high, samples, to_rows }) = padding {
+        writeln!(
+            out,
+            "    padding  {us_per_row} us a row between edges, {low} to {high} (95 %, {samples} samples), up to {to_rows} rows"
         )?;
     }
     Ok(())

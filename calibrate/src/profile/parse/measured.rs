@@ -7,13 +7,16 @@ use toml::Spanned;
 
 use super::super::file::{
     Column, Count, HeldOutFile, IntervalFile, KeptWarningFile, KnotIntervalsFile, MeasuredFile, MeasurementFile,
-    NotMeasuredFile, Number, ProtocolFile, RungsFile,
+    NotMeasuredFile, Number, PaddingCostFile, ProtocolFile, RungsFile,
 };
-use super::super::{Figure, HeldOut, Interval, KeptWarning, Kind, Measured, Measurement, NotMeasured, Protocol, Rungs};
+use super::super::{
+    Figure, HeldOut, Interval, KeptWarning, Kind, Measured, Measurement, NotMeasured, PaddingCost, Protocol, Rungs,
+};
 use super::{COUNT, Figures, KNOT, MOST_VALUES, Origin, Parsed, Rule, SECONDS};
 
 /// Any figure of a profile; its own rule has been applied to the figure itself.
 const FIGURE: Rule = Rule::positive((1_u64 << 50) as f64, "a number in the figure's unit").or_zero();
+const SLOPE: Rule = Rule::positive(1e9, "microseconds a row").or_less();
 const RATIO: Rule = Rule::positive(1e3, "a ratio");
 const PERCENT: Rule = Rule::positive(1e6, "percent").or_zero();
 const MEGAHERTZ: Rule = Rule::positive(1e5, "MHz");
@@ -36,6 +39,15 @@ impl Origin<'_> {
         let figures = figures.figures();
         self.known_figures(&table, "intervals", &figures, &file.intervals)?;
         self.known_figures(&table, "knots", &figures, &file.knots)?;
+        let is_over_rows = figures.iter().any(|figure| figure.name == "us" && !figure.knots.is_empty());
+        let padding = match &file.padding {
+            None => None,
+            Some(file) if is_over_rows => Some(self.padding(&format!("{table}.padding"), file)?),
+            Some(file) => {
+                let problem = "a cost of padding: only a table over rows has one";
+                return Err(self.fault(format!("{table}.padding"), file.span(), problem, "remove the table"));
+            }
+        };
         let mut intervals = Vec::new();
         for Figure { name, values, .. } in figures {
             match (file.intervals.get(name), file.knots.get(name)) {
@@ -73,6 +85,7 @@ impl Origin<'_> {
                 .as_ref()
                 .map(|file| self.held_out(&format!("{table}.held_out"), file))
                 .transpose()?,
+            padding,
             intervals,
         })
     }
@@ -111,6 +124,20 @@ impl Origin<'_> {
             worst_percent: self.number(&format!("{table}.worst_percent"), &file.worst_percent, PERCENT)?,
             worst_at: self.number(&format!("{table}.worst_at"), &file.worst_at, KNOT)?,
         })
+    }
+
+    fn padding(self, table: &str, file: &Spanned<PaddingCostFile>) -> Parsed<PaddingCost> {
+        let PaddingCostFile { us_per_row, low, high, samples, to_rows } = file.get_ref();
+        let slope = |key: &str, value: &Number| self.number(&format!("{table}.{key}"), value, SLOPE);
+        let cost = PaddingCost {
+            us_per_row: slope("us_per_row", us_per_row)?,
+            low: slope("low", low)?,
+            high: slope("high", high)?,
+            samples: self.count(&format!("{table}.samples"), samples, KNOT)? as u32,
+            to_rows: self.number(&format!("{table}.to_rows"), to_rows, KNOT)?,
+        };
+        let interval = Interval { low: cost.low, high: cost.high, samples: cost.samples };
+        self.holds(table, cost.us_per_row, interval, file.span()).map(|_| cost)
     }
 
     fn interval(self, key: &str, value: f64, interval: &Spanned<IntervalFile>) -> Parsed<Interval> {

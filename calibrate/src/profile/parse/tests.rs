@@ -278,6 +278,30 @@ fn every_knot_has_its_interval() {
 }
 
 #[test]
+fn a_cost_of_padding_has_its_interval_and_a_table_over_rows() {
+    let slope = "us_per_row = 1.6\nlow = 1.5\n";
+    let problem = message(MEASURED, slope, "us_per_row = 1.4\nlow = 1.5\n");
+    assert!(
+        problem
+            .contains("machine.dense.measured.padding: 1.5 to 1.71: expected an interval that holds the figure, 1.4")
+    );
+    let problem = message(MEASURED, slope, "us_per_row = nan\nlow = 1.5\n");
+    assert!(problem.ends_with("expected microseconds a row, at most 1000000000 to either side of zero"), "{problem}");
+    // Larger steps may be faster.
+    let falling = MEASURED.replacen(slope, "us_per_row = -1.6\nlow = -1.9\n", 1);
+    let padding = |text: &str| {
+        let dense = Profile::from_toml(text, "mine.toml").unwrap().machine.dense;
+        dense.measured.unwrap().padding.unwrap()
+    };
+    assert_eq!((padding(&falling).us_per_row, padding(MEASURED).to_rows), (-1.6, 512.0));
+    let of_launches =
+        "[machine.launch.measured.padding]\nus_per_row = 1\nlow = 1\nhigh = 1\nsamples = 9\nto_rows = 9\n\n";
+    let intervals = "[machine.launch.measured.intervals]";
+    let problem = message(MEASURED, intervals, &format!("{of_launches}{intervals}"));
+    assert!(problem.ends_with("machine.launch.measured.padding: a cost of padding: only a table over rows has one"));
+}
+
+#[test]
 fn only_measured_figures_state_a_measurement() {
     let double = "[machine.launch.provenance]\nkind = \"double\"";
     let declared = "[machine.launch.provenance]\nrange = \"any\"\nkind = \"declared\"";

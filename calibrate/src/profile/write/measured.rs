@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::super::{Figures, Group, HeldOut, Interval, Measured, Measurement, Rungs};
+use super::super::{Figures, Group, HeldOut, Interval, Measured, Measurement, PaddingCost, Rungs};
 use super::{PER_LINE, Text};
 
 impl Text {
@@ -14,7 +14,7 @@ impl Text {
         }
     }
 
-    fn measured(&mut self, table: &str, Measured { protocol, held_out, intervals }: &Measured) {
+    fn measured(&mut self, table: &str, Measured { protocol, held_out, padding, intervals }: &Measured) {
         if let Some(protocol) = protocol {
             self.table(&format!("{table}.protocol"));
             self.value("rounds", protocol.rounds);
@@ -29,6 +29,14 @@ impl Text {
             self.value("median_percent", median_percent);
             self.value("worst_percent", worst_percent);
             self.value("worst_at", worst_at);
+        }
+        if let Some(PaddingCost { us_per_row, low, high, samples, to_rows }) = padding {
+            self.table(&format!("{table}.padding"));
+            self.value("us_per_row", us_per_row);
+            self.value("low", low);
+            self.value("high", high);
+            self.value("samples", samples);
+            self.value("to_rows", to_rows);
         }
         let mut singles = intervals.iter().filter_map(|(name, intervals)| match intervals[..] {
             [interval] => Some((name, interval)),
