@@ -173,7 +173,7 @@ section() {
     echo
     if [ -s "$scratch/diff.txt" ]; then
         echo "two full calibrations:"
-        tail -n 3 "$scratch/diff.txt"
+        tail -n 6 "$scratch/diff.txt"
         echo
     fi
     if [ -f "$replay" ]; then

@@ -35,6 +35,8 @@ Examples:
   calibrate --device 0 --resume                         go on where it was ended
   calibrate --self-check --device 0                     does everything work there?
   calibrate --probe-rules --device 0                    does the driver keep its own rules?
+  calibrate probe launch                                one thing alone, on a small model
+  calibrate replay results/steps.jsonl                  recorded steps, predicted and measured
 
 Exit codes:
   0  everything asked for was done
@@ -58,7 +60,7 @@ pub(crate) struct CommandLine {
 pub(crate) struct GpuOptions {
     /// The GPU: an index as CUDA counts, a UUID, the UUID of a MIG instance, or a PCI address. Without another task:
     /// measure it, and write a profile.
-    #[arg(long, value_name = "GPU", conflicts_with = "list")]
+    #[arg(long, value_name = "GPU", conflicts_with = "list", allow_negative_numbers = true)]
     pub(crate) device: Option<DeviceName>,
     /// List the GPUs of this machine, by CUDA's index and by that of nvidia-smi.
     #[arg(long, group = "task")]
@@ -96,13 +98,20 @@ pub(crate) struct MeasuringOptions {
     #[arg(long, conflicts_with = "task", requires = "device")]
     pub(crate) shapes_only: bool,
     /// Measure one of N tensor-parallel ranks. What ranks tell each other is not measured.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "task", requires = "device")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole(1, 1024),
+        allow_negative_numbers = true,
+        conflicts_with = "task",
+        requires = "device"
+    )]
     pub(crate) tp_shard: Option<u32>,
     /// The engine whose ladder is captured and whose planning figures stand beside what is measured.
     #[arg(long, value_enum, default_value_t, conflicts_with = "task", requires = "device")]
     pub(crate) engine: LadderEngine,
     /// Captured sizes, separated by commas (default: the engine's own).
-    #[arg(long, value_name = "ROWS,...", conflicts_with = "task", requires = "device")]
+    #[arg(long, value_name = "ROWS,...", allow_hyphen_values = true, conflicts_with = "task", requires = "device")]
     pub(crate) ladder: Option<Ladder>,
     /// Modes of capture.
     #[arg(
@@ -118,11 +127,19 @@ pub(crate) struct MeasuringOptions {
     /// Fewer points and rounds: under a minute instead of a few.
     #[arg(long, conflicts_with = "task", requires = "device")]
     pub(crate) quick: bool,
-    /// Time at most, shared among the probes; what must be done anyway, such as captures, comes on top.
-    #[arg(long, value_name = "TIME", value_parser = time_limit, conflicts_with = "task", requires = "device")]
+    /// Time at most, counted from the start of the run and kept to a tenth. Only what must be done anyway (weights, captures,
+    /// six rounds of every timing) may take longer, and the run then says so [default: 3m, with --quick 40s].
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time_limit,
+        allow_hyphen_values = true,
+        conflicts_with = "task",
+        requires = "device"
+    )]
     pub(crate) time_limit: Option<Duration>,
     /// GPU memory at most. Layers share weights where all would not fit; the profile says so.
-    #[arg(long, value_name = "BYTES", conflicts_with = "task", requires = "device")]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, conflicts_with = "task", requires = "device")]
     pub(crate) memory_limit: Option<Bytes>,
     /// Go on with a calibration that was ended: with the same options, what it had measured is kept.
     #[arg(long, conflicts_with = "task", requires = "device")]
@@ -139,6 +156,14 @@ pub(crate) enum CapturedMode {
     Full,
     /// A graph for each piece between attentions.
     Piecewise,
+}
+
+/// A whole number within these ends.
+fn whole(least: u32, most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from {least} to {most}")),
+    }
 }
 
 /// A duration that something can be measured in.
@@ -184,9 +209,8 @@ pub(crate) enum Action {
     /// Run the steps of a recorded run on a GPU, and compare what they take with what was predicted for them.
     #[cfg(feature = "gpu")]
     Replay(ReplayOptions),
-    /// Runs one probe on a small model and prints what it found as TOML: to look at one thing without a whole calibration.
+    /// Run one probe of a calibration alone, on a small model, and print what it finds as TOML.
     #[cfg(feature = "gpu")]
-    #[command(hide = true)]
     Probe(ProbeOptions),
 }
 
@@ -202,19 +226,26 @@ pub(crate) struct ReplayOptions {
     /// The steps.jsonl that `sim run --steps --out DIR` wrote.
     pub(crate) steps: PathBuf,
     /// The GPU, as for measuring [default: the first].
-    #[arg(long, value_name = "GPU")]
+    #[arg(long, value_name = "GPU", allow_negative_numbers = true)]
     pub(crate) device: Option<DeviceName>,
     /// The model that the steps were priced for: a preset, or the path of a Hugging Face config.json.
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL)]
     pub(crate) model: String,
     /// One of N tensor-parallel ranks.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole(1, 1024), allow_negative_numbers = true)]
     pub(crate) tp_shard: Option<u32>,
     /// Run about so many different shapes at most: of more, a sample that stands for all steps.
-    #[arg(long, value_name = "SHAPES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "SHAPES",
+        default_value_t = 200,
+        value_parser = whole(1, 100_000),
+        allow_negative_numbers = true
+    )]
     pub(crate) limit: u32,
-    /// Time at most for the timings; captures come on top.
-    #[arg(long, value_name = "TIME", value_parser = time_limit, default_value = "60s")]
+    /// Time at most for the timings. What is before them comes on top: loading the model, capturing a graph for each
+    /// descriptor of the sample.
+    #[arg(long, value_name = "TIME", value_parser = time_limit, allow_hyphen_values = true, default_value = "60s")]
     pub(crate) time_limit: Duration,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
@@ -238,20 +269,24 @@ pub(crate) enum ReplayFormat {
 /// What one probe is asked for.
 #[cfg(feature = "gpu")]
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Each figure is a value with its 95 % interval (low, high) and its samples; `campaigns` says how it was timed. \
+What disturbed it goes to stderr, and the exit code is 6 then. It is no part of a profile: the model is small, \
+with Llama's shape.")]
 pub(crate) struct ProbeOptions {
-    /// Which.
+    /// What is measured.
     pub(crate) probe: ProbeName,
-    /// The device, as for measuring.
-    #[arg(long, value_name = "GPU")]
+    /// The GPU, as for measuring [default: the first].
+    #[arg(long, value_name = "GPU", allow_negative_numbers = true)]
     pub(crate) device: Option<DeviceName>,
     /// Fewer sizes and rounds.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Decides the order of the timings.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
+    #[arg(long, default_value_t = 0, value_parser = whole(0, u32::MAX), allow_negative_numbers = true)]
+    pub(crate) seed: u32,
     /// Layers of the model.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = whole(1, 128), allow_negative_numbers = true)]
     pub(crate) layers: u32,
 }
 
@@ -259,14 +294,23 @@ pub(crate) struct ProbeOptions {
 #[cfg(feature = "gpu")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProbeName {
+    /// Launches of empty kernels, and graphs of them.
     Launch,
+    /// Copies within the device.
     Bandwidth,
+    /// Captures and replays of each size, FULL and PIECEWISE.
     Rungs,
+    /// Device memory of executable graphs.
     Executables,
+    /// Executables that are switched from one size to another.
     Update,
+    /// Everything but attention and head, over captured rows.
     Dense,
+    /// Decode attention over requests and context.
     Decode,
+    /// Prefill attention over chunk and context.
     Prefill,
+    /// LM head over sequences.
     Head,
 }
 
@@ -281,10 +325,10 @@ pub(crate) enum ProfileAction {
         #[arg(long)]
         toml: bool,
     },
-    /// Check a profile file, and say nothing but ok if it is one.
+    /// Check a profile, and say nothing but ok if it is one.
     Check {
-        /// The profile file.
-        file: PathBuf,
+        /// A profile file, or the name of a built-in profile.
+        profile: OsString,
     },
     /// Compare two profiles: what they are about, and every figure that differs, with whether its 95 % intervals overlap.
     Diff {

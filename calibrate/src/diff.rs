@@ -175,21 +175,10 @@ fn facts(profile: &Profile) -> Vec<(&'static str, String)> {
         ("host CPU", optional(identity.host_cpu.as_ref())),
         ("engine", identity.engine.clone()),
         ("engine version", optional(identity.engine_version.as_ref())),
-        ("overlap", format!("{:?}", profile.overlap).to_ascii_lowercase()),
+        ("overlap", profile.overlap.as_str().to_owned()),
         ("model", identity.model_name.clone()),
-        ("layers", model.layers.to_string()),
-        ("hidden", model.hidden.to_string()),
-        ("intermediate", model.intermediate.to_string()),
-        ("query heads", model.query_heads.to_string()),
-        ("KV heads", model.kv_heads.to_string()),
-        ("head size", model.head_size.to_string()),
-        ("vocabulary", model.vocabulary.to_string()),
-        ("weight bits", model.weight_bits.to_string()),
-        ("KV bits", model.kv_bits.to_string()),
-        ("tied embeddings", model.tied_embeddings.to_string()),
-        ("QKV bias", model.qkv_bias.to_string()),
-        ("QK norm", model.qk_norm.to_string()),
     ];
+    facts.extend(model.named());
     let measurement = profile.measurement.as_ref();
     let stated = |fact: Option<String>| fact.unwrap_or_else(|| "not stated".to_owned());
     facts.extend([

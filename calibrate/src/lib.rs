@@ -18,6 +18,7 @@ pub mod fit;
 pub mod gemm_backend;
 pub mod graph_mode;
 pub mod host;
+mod layout;
 pub mod list;
 pub mod measure;
 #[cfg(feature = "gpu")]

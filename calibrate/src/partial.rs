@@ -79,7 +79,7 @@ pub enum PartialError {
         problem: String,
     },
     /// The results are those of another run.
-    #[error("{path} holds partial results of another run: {}", differences.join("; "), path = path.display())]
+    #[error("{path} holds partial results of another run:\n  {}", differences.join("\n  "), path = path.display())]
     OtherRun {
         /// The file.
         path: PathBuf,
@@ -101,7 +101,10 @@ impl Diagnostic for PartialError {
         let help = match self {
             Self::Read { .. } => "run without --resume: there is nothing to go on from",
             Self::Corrupt { .. } => "remove the file and run without --resume: everything is measured anew",
-            Self::OtherRun { .. } => "run with the same device, driver, model and options, or without --resume",
+            Self::OtherRun { .. } => {
+                "give the options of that run to go on with it; without --resume everything is measured anew, and the first \
+                 result replaces the file"
+            }
             Self::Write { .. } => "check that the folder exists and can be written, or choose another one with --out",
         };
         Some(Box::new(help))
@@ -334,7 +337,8 @@ mod tests {
         );
         assert_eq!(
             error.help().unwrap().to_string(),
-            "run with the same device, driver, model and options, or without --resume"
+            "give the options of that run to go on with it; without --resume everything is measured anew, and the first \
+             result replaces the file"
         );
         let older = PartialResults::resume(&path, &facts()).unwrap().result::<Older>("launch").unwrap_err();
         assert!(older.to_string().contains("launch: unknown field `fixed_us`"), "{older}");

@@ -4,7 +4,13 @@ mod measurement;
 
 use std::io::{self, Write};
 
+use crate::layout::{heading, row, sentence};
 use crate::profile::{Attention, Curve, Kind, Overlap, PlanningRange, Profile, Provenance, Surface};
+
+/// What stands above lines of profiles.
+pub(crate) fn line_heads(out: &mut impl Write) -> io::Result<()> {
+    columns(["profile", "device", "model", "groups of figures by origin"], out)
+}
 
 /// One line: name, device, model, and how many groups are of which origin.
 pub(crate) fn line(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
@@ -15,16 +21,20 @@ pub(crate) fn line(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     });
     let counts = counts.collect::<Vec<_>>().join(", ");
     let identity = &profile.identity;
-    writeln!(out, "{:<22} {:<24} {:<26} {counts}", profile.name, identity.device, identity.model_name)
+    columns([&profile.name, &identity.device, &identity.model_name, &counts], out)
+}
+
+fn columns([name, device, model, counts]: [&str; 4], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{name:<22} {device:<24} {model:<26} {counts}")
 }
 
 /// Everything a reader needs to judge a profile: what it is about, then group by group the figures and their origin.
 pub(crate) fn profile(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     header(profile, out)?;
     for group in profile.each_group() {
-        writeln!(out, "\n{}: {}", group.name, group.provenance.kind)?;
+        heading(&format!("{}: {}", group.name, group.provenance.kind), out)?;
         for figure in figures(profile, group.name) {
-            writeln!(out, "  {figure}")?;
+            sentence(&figure, out)?;
         }
         measurement::group(&group, out)?;
         origin(group.provenance, out)?;
@@ -36,13 +46,12 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let identity = &profile.identity;
     let model = &identity.model;
     let or_unstated = |text: &Option<String>| text.clone().unwrap_or_else(|| "not stated".to_owned());
-    writeln!(out, "profile  {}", profile.name)?;
-    writeln!(out, "device   {} (driver: {})", identity.device, or_unstated(&identity.driver))?;
-    writeln!(out, "host CPU {}", or_unstated(&identity.host_cpu))?;
-    writeln!(out, "engine   {} (version: {})", identity.engine, or_unstated(&identity.engine_version))?;
-    writeln!(
-        out,
-        "model    {}: {} layers, hidden {}, {} query and {} KV heads; weights {}, KV {} per token",
+    row("profile  ", &profile.name, out)?;
+    row("device   ", &format!("{} (driver: {})", identity.device, or_unstated(&identity.driver)), out)?;
+    row("host CPU ", &or_unstated(&identity.host_cpu), out)?;
+    row("engine   ", &format!("{} (version: {})", identity.engine, or_unstated(&identity.engine_version)), out)?;
+    let geometry = format!(
+        "{}: {} layers, hidden {}, {} query and {} KV heads; weights {}, KV {} per token",
         identity.model_name,
         model.layers,
         model.hidden,
@@ -50,12 +59,13 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         model.kv_heads,
         model.weights_bytes(),
         model.kv_bytes_per_token(),
-    )?;
+    );
+    row("model    ", &geometry, out)?;
     let overlap = match profile.overlap {
         Overlap::Pipelined => "pipelined: a step takes about the longer of host and device time",
         Overlap::Additive => "additive: a step takes host plus device time",
     };
-    writeln!(out, "overlap  {overlap}")?;
+    row("overlap  ", overlap, out)?;
     profile.measurement.as_ref().map_or(Ok(()), |measurement| measurement::run(measurement, out))
 }
 
@@ -69,7 +79,7 @@ fn origin(provenance: &Provenance, out: &mut impl Write) -> io::Result<()> {
     ];
     for (name, text) in rows {
         if let Some(text) = text {
-            writeln!(out, "    {name:<8} {text}")?;
+            row(&format!("    {name:<8} "), text, out)?;
         }
     }
     Ok(())
@@ -88,7 +98,11 @@ fn figures(profile: &Profile, table: &str) -> Vec<String> {
             let replay = &machine.replay.figures;
             vec![format!("{} us per replay, {} us per node", replay.fixed_us, replay.node_us)]
         }
-        "machine.update" => vec![format!("{} us per update", machine.update.figures.update_us)],
+        "machine.update" => {
+            let update = &machine.update.figures;
+            let nodes = if update.node_us == 0.0 { String::new() } else { format!(", {} us per node", update.node_us) };
+            vec![format!("{} us per update{nodes}", update.update_us)]
+        }
         "machine.pool" => {
             let pool = &machine.pool.figures;
             let (full, piecewise) = (pool.full_executable, pool.piecewise_executable);
@@ -141,7 +155,8 @@ fn engine_figures(profile: &Profile, table: &str) -> Vec<String> {
         }
         "engine.startup" => {
             let startup = &engine.startup.figures;
-            vec![
+            let per_capture = startup.per_capture_s.map(|seconds| format!("{seconds} s more for each capture"));
+            let phases = vec![
                 format!(
                     "compile: trace {} s, then {} s cold or {} s warm for each range or size",
                     startup.trace_s, startup.compile_cold_s, startup.compile_warm_s
@@ -154,7 +169,8 @@ fn engine_figures(profile: &Profile, table: &str) -> Vec<String> {
                     startup.sampler_warm_up_s,
                     startup.other_s
                 ),
-            ]
+            ];
+            phases.into_iter().chain(per_capture).collect()
         }
         _ => Vec::new(),
     }

@@ -23,9 +23,9 @@ pub fn report(diagnostic: &dyn Diagnostic) {
     let _ = sink.write_all(render(diagnostic, !plain).as_bytes());
 }
 
-/// Prints one line, or several; a standard error that cannot be written is passed over.
+/// Prints one line, or several, as [`printable`]; a standard error that cannot be written is passed over.
 pub fn line(text: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(&text.to_string()));
 }
 
 /// A report as text, with the codes of a terminal for colours if asked for.
@@ -63,9 +63,9 @@ struct WrappedCause {
 impl<'a> Wrapped<'a> {
     fn new(original: &'a dyn Diagnostic) -> Self {
         Self {
-            message: wrap(&original.to_string(), TEXT_WIDTH - 4),
+            message: wrap(&printable(&original.to_string()), TEXT_WIDTH - 4),
             cause: WrappedCause::below(original.source()),
-            help: original.help().map(|help| wrap(&help.to_string(), TEXT_WIDTH - 8)),
+            help: original.help().map(|help| wrap(&printable(&help.to_string()), TEXT_WIDTH - 8)),
             original,
         }
     }
@@ -88,7 +88,7 @@ impl Diagnostic for Wrapped<'_> {
 impl WrappedCause {
     fn below(original: Option<&(dyn Error + 'static)>) -> Option<Box<Self>> {
         let original = original?;
-        let message = wrap(&original.to_string(), TEXT_WIDTH - 6);
+        let message = wrap(&printable(&original.to_string()), TEXT_WIDTH - 6);
         Some(Box::new(Self { message, cause: Self::below(original.source()) }))
     }
 }
@@ -203,5 +203,7 @@ mod tests {
         let plain = render(&error, false);
         assert!(plain.starts_with("  × cannot read folder/") && plain.ends_with("\n  help: look\n"), "{plain}");
         assert!(plain.lines().all(|line| line.chars().count() <= WIDTH) && !plain.contains('\u{1b}'), "{plain}");
+        let hostile = render(&Unreadable("\u{1b}[2J".to_owned()), false);
+        assert_eq!(hostile, "  × cannot read ?[2J\n  help: look\n", "names of files are not trusted either");
     }
 }

@@ -35,6 +35,26 @@ pub struct ModelShape {
     pub qk_norm: bool,
 }
 
+impl ModelShape {
+    /// Every number by its name for people, as it is shown.
+    pub fn named(&self) -> [(&'static str, String); 12] {
+        [
+            ("layers", self.layers.to_string()),
+            ("hidden", self.hidden.to_string()),
+            ("intermediate", self.intermediate.to_string()),
+            ("query heads", self.query_heads.to_string()),
+            ("KV heads", self.kv_heads.to_string()),
+            ("head size", self.head_size.to_string()),
+            ("vocabulary", self.vocabulary.to_string()),
+            ("weight bits", self.weight_bits.to_string()),
+            ("KV bits", self.kv_bits.to_string()),
+            ("tied embeddings", self.tied_embeddings.to_string()),
+            ("QKV bias", self.qkv_bias.to_string()),
+            ("QK norm", self.qk_norm.to_string()),
+        ]
+    }
+}
+
 /// A model geometry in which every number is usable: positive, of sane size, heads dividing evenly.
 ///
 /// Dereferences to its [`ModelShape`] for reading.

@@ -57,7 +57,7 @@ pub struct CaptureReport {
     pub descriptor: DescriptorRecord,
     /// When its capture begins, s after the model is loaded.
     pub at_s: f64,
-    /// How long it takes, its warm-up run included, s.
+    /// How long it takes, s; its warm-up run included, unless the warning `captures_without_engine` says otherwise.
     pub seconds: f64,
     /// By how much the graph pool grows, bytes.
     pub pool_bytes: u64,

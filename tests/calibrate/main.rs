@@ -43,6 +43,65 @@ fn show_says_where_each_group_comes_from() {
     insta::assert_snapshot!(text(&output.stdout));
 }
 
+/// Whatever stands in a file, and however long its sentences are.
+#[test]
+fn shown_profiles_fit_eighty_columns_and_command_no_terminal() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("hostile.toml");
+    let measured = include_str!("double.toml");
+    let hostile = measured
+        .replace("name = \"double-", "name = \"\\u001b[2Jdouble-")
+        .replace("source = \"", "source = \"\\u001b]0;x\\u0007 ");
+    assert_ne!(hostile, measured);
+    fs::write(&file, &hostile).expect("the folder can be written");
+    let named = file.to_str().expect("the path is text");
+    for arguments in [&["show", named][..], &["report", named], &["check", named], &["diff", named, "textbook"]] {
+        let output = calibrate(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{arguments:?}: {shown:?}");
+        let is_table = arguments[0] == "diff";
+        for line in shown.lines().filter(|line| !is_table && !line.contains(named)) {
+            assert!(line.chars().count() <= 80 || line.split_whitespace().count() <= 2, "{arguments:?}: {line}");
+        }
+    }
+    let toml = calibrate(&["show", "--toml", named]);
+    assert!(text(&toml.stdout).contains(r"\u001B[2J"), "escaped, as it was");
+}
+
+#[test]
+fn a_builtin_profile_can_be_checked() {
+    let output = calibrate(&["check", "textbook"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "textbook: ok: profile textbook, 14 groups\n"));
+}
+
+/// A number that cannot be is said to be that, not taken for an option.
+#[test]
+fn malformed_numbers_are_named() {
+    let wrong = [
+        &["--device", "-1"][..],
+        &["--device", "1.5"],
+        &["--device", "99999"],
+        &["--device", ""],
+        &["--device", "0", "--tp-shard", "-2"],
+        &["--device", "0", "--tp-shard", "2.5"],
+        &["--device", "0", "--ladder", "-1,2"],
+        &["--device", "0", "--time-limit", "-5s"],
+        &["--device", "0", "--time-limit", "5"],
+        &["--device", "0", "--time-limit", "0s"],
+        &["--device", "0", "--memory-limit", "-4GiB"],
+        &["replay", "steps.jsonl", "--limit", "-1"],
+        &["probe", "launch", "--layers", "0"],
+        &["probe", "launch", "--seed", "-1"],
+    ];
+    let messages = wrong.map(|arguments| {
+        let output = calibrate(arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{arguments:?}");
+        text(&output.stderr).lines().next().unwrap_or_default().to_owned()
+    });
+    insta::assert_snapshot!(messages.join("\n"));
+}
+
 #[test]
 fn show_toml_gives_a_file_that_check_accepts() {
     let folder = tempfile::tempdir().expect("a folder to write to");
@@ -156,7 +215,7 @@ fn wrong_use_exits_with_2() {
 
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in ["", "show", "check", "diff", "report", "list"] {
+    for command in ["", "show", "check", "diff", "report", "list", "replay", "probe"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = calibrate(&arguments);
         assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), ""), "{command}");

@@ -196,6 +196,8 @@ fn updates_cost_what_is_planted() {
     let mut planted = Planted::default();
     planted.expect("fixed", &result["update_host"]["fixed_us"], 3.0);
     planted.expect("node", &result["update_host"]["each_us"], 0.35);
+    planted.expect("fixed of a switch", &result["switch_host"]["fixed_us"], 3.0 + 5.0);
+    planted.expect("node of a switch", &result["switch_host"]["each_us"], 0.35 + 0.06);
     for switch in points(&result, "switches") {
         let nodes = number(&switch["nodes"]);
         let replay_us = us::REPLAY + us::REPLAY_NODE * nodes;

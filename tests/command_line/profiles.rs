@@ -87,10 +87,113 @@ fn every_report_repeats_what_a_profile_says_of_its_measurement() {
     insta::assert_snapshot!(stated);
     for command in [&["run", "scenario.toml"][..], &["startup", "scenario.toml"]] {
         let json = sim_in(folder.path(), &[command, &["--format", "json"]].concat()).done();
-        for code in ["profile_double", "profile_power_limit", "profile_own_gemm"] {
-            assert!(json.contains(&format!("\"code\": \"{code}\"")), "{command:?} warns of {code}");
-        }
         assert!(json.contains("\"stated_error\": \"within 3.0 % (95 %)\""), "{command:?}");
+    }
+}
+
+/// Every command that uses a profile, as text and as JSON; `check` has no report but its warnings.
+#[test]
+fn every_command_warns_of_everything_that_a_profile_keeps() {
+    let whole = r#"code = "power_limit""#;
+    let more = r#"code = "wsl"
+what = "this is WSL"
+
+[[measurement.warning]]
+code = "governor"
+what = "CPUs 4-7: the governor powersave keeps the lowest frequency"
+
+[[measurement.warning]]
+code = "shapes_only"
+what = "only the shapes of the model were measured: fp8"
+
+[[measurement.warning]]
+code = "noise_floor"
+what = "head, device: too noisy"
+
+[[measurement.warning]]
+code = "power_limit""#;
+    let folder = measured_profile(whole, more);
+    let path = folder.path().join("double.toml");
+    let shard = fs::read_to_string(&path).expect("just written").replace("tensor_parallel = 1", "tensor_parallel = 4");
+    fs::write(path, shard).expect("writable");
+    let steps = "[[traffic.steps]]\ntokens = 8\nrequests = 8\nquery_len = 1\ncount = 3\n";
+    let scenario = fs::read_to_string(folder.path().join("scenario.toml")).expect("just written");
+    let (before, _) = scenario.split_once("[traffic]").expect("it has traffic");
+    fs::write(folder.path().join("steps.toml"), format!("{before}[traffic]\n{steps}")).expect("writable");
+    let codes = [
+        "profile_double",
+        "profile_wsl",
+        "profile_governor",
+        "profile_shapes_only",
+        "profile_noise_floor",
+        "profile_power_limit",
+        "profile_own_gemm",
+        "profile_shared_weights",
+        "collectives_not_measured",
+        "captures_without_engine",
+    ];
+    let commands = [
+        &["run", "scenario.toml"][..],
+        &["price", "steps.toml"],
+        &["startup", "scenario.toml"],
+        &["ladder", "scenario.toml"],
+        &["ladder", "--profile", "double.toml"],
+        &["explain", "--scenario", "scenario.toml", "--step", "3"],
+        &["explain", "--decodes", "9", "--profile", "double.toml"],
+        &["check", "scenario.toml"],
+    ];
+    for command in commands {
+        let text = sim_in(folder.path(), command);
+        assert_eq!(text.code, Some(0), "{command:?}: {}", text.stderr);
+        let warned = |code: &str| text.stderr.matches(&format!("warning[{code}]: ")).count();
+        for code in codes {
+            assert_eq!(warned(code), 1, "{command:?} warns of {code} once:\n{}", text.stderr);
+        }
+        if command[0] != "check" {
+            let json = sim_in(folder.path(), &[command, &["--format", "json"]].concat()).done();
+            for code in codes {
+                assert_eq!(json.matches(&format!("\"code\": \"{code}\"")).count(), 1, "{command:?} names {code} once");
+            }
+        }
+    }
+}
+
+/// What the engine half declares of each capture is in the start-up, and no warning says that it is missing.
+#[test]
+fn an_engines_part_of_captures_can_be_declared() {
+    let capture_s = |folder: &tempfile::TempDir| {
+        let answer = sim_in(folder.path(), &["startup", "scenario.toml", "--format", "json"]);
+        let warns = answer.stderr.contains("captures_without_engine");
+        let text = sim_in(folder.path(), &["startup", "scenario.toml"]).done();
+        assert_eq!(text.contains("driver's alone"), warns, "{text}");
+        let json: serde_json::Value = serde_json::from_str(&answer.done()).expect("JSON");
+        let candidate = &json["candidates"][0];
+        let captures = candidate["captures"].as_array().map_or(0, Vec::len);
+        (candidate["startup_s"].as_f64().expect("a number"), captures, warns)
+    };
+    let (without_s, captures, warns) = capture_s(&measured_profile("", ""));
+    assert!(warns && captures > 1);
+    let (with_s, same, warns) = capture_s(&measured_profile("other_s = ", "per_capture_s = 0.5\nother_s = "));
+    assert!(!warns && captures == same);
+    let more_s = with_s - without_s;
+    assert!((more_s - 0.5 * captures as f64).abs() < 1e-6, "{more_s} s for {captures} captures");
+}
+
+/// Sources and warnings of a file are text for a terminal, whatever is in them.
+#[test]
+fn a_profile_cannot_command_the_terminal() {
+    let folder = measured_profile("what = \"the power", "what = \"\\u001b[2J\\u0007the power");
+    let path = folder.path().join("double.toml");
+    let hostile = fs::read_to_string(&path).expect("just written");
+    let hostile =
+        hostile.replace("source = \"", "source = \"\\u001b]0;x\\u0007").replace("device = \"", "device = \"\\u009b1m");
+    fs::write(path, hostile).expect("writable");
+    for command in [&["run", "scenario.toml"][..], &["startup", "scenario.toml"], &["check", "scenario.toml"]] {
+        let answer = sim_in(folder.path(), command);
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        for shown in [answer.stdout, answer.stderr] {
+            assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{command:?}: {shown:?}");
+        }
     }
 }
 

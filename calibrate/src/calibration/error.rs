@@ -36,6 +36,8 @@ pub(crate) enum Ended {
         part: Part,
         /// What disturbed it.
         disturbance: TooNoisy,
+        /// Parts whose results are kept.
+        kept: usize,
     },
     /// Free memory moves before anything is measured, or the machine is another one in the end.
     #[error(transparent)]
@@ -80,21 +82,25 @@ impl Ended {
     }
 }
 
+/// What to do where so many parts are kept.
+fn goes_on(kept: usize) -> String {
+    let parts = if kept == 1 { "part is" } else { "parts are" };
+    format!("{kept} {parts} kept: the same command with --resume goes on")
+}
+
 impl Diagnostic for Ended {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         match self {
             Self::Interrupted { kept: 0 } => Some(Box::new("nothing was measured yet: run the same command again")),
-            Self::Interrupted { kept } => {
-                let parts = if *kept == 1 { "part is" } else { "parts are" };
-                Some(Box::new(format!("{kept} {parts} kept: the same command with --resume goes on")))
-            }
+            Self::Interrupted { kept } => Some(Box::new(goes_on(*kept))),
             Self::Unfit(concern) => Some(Box::new(&concern.advice)),
             Self::Wrong(_) => {
                 Some(Box::new("`calibrate --self-check` shows every check; please report what it prints"))
             }
-            Self::Disturbed { disturbance, .. } => {
+            Self::Disturbed { disturbance, kept, .. } => {
                 let help = disturbance.help().map(|help| help.to_string()).unwrap_or_default();
-                Some(Box::new(format!("{help}; what was measured before is kept: --resume goes on")))
+                let goes_on = if *kept == 0 { String::new() } else { format!("; {}", goes_on(*kept)) };
+                Some(Box::new(help + &goes_on))
             }
             Self::Noisy(error) => error.help(),
             Self::NoRoom(error) => error.help(),
@@ -102,5 +108,22 @@ impl Diagnostic for Ended {
             Self::Partial(error) => error.help(),
             Self::Unusable(_) => Some(Box::new("measure more points, or please report this with the command line")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Cause;
+
+    #[test]
+    fn what_is_kept_is_said_and_nothing_else() {
+        let help = |kept: usize| {
+            let disturbance = TooNoisy { cause: Cause::Drift, by: 0.2, limit: 0.03 };
+            Ended::Disturbed { part: Part::Head, disturbance, kept }.help().map(|help| help.to_string()).unwrap()
+        };
+        assert!(!help(0).contains("kept") && help(0).ends_with("look at its cooling"), "{}", help(0));
+        assert!(help(1).ends_with("; 1 part is kept: the same command with --resume goes on"), "{}", help(1));
+        assert!(help(3).contains("; 3 parts are kept"), "{}", help(3));
     }
 }

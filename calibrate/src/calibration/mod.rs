@@ -6,6 +6,7 @@ mod profile;
 mod readiness;
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use kernels::units::{Requests, Rows};
 use serde::Serialize;
@@ -16,7 +17,7 @@ pub(crate) use kept::Kept;
 pub(crate) use profile::{About, profile};
 pub(crate) use readiness::{kernels_work, memory_stands_still, refuse_unfit};
 
-use crate::device::{Interrupts, Session};
+use crate::device::{HostClock, Interrupts, Session};
 use crate::measure::{Cause, Estimate, Limits, Phase, Progress, TooNoisy};
 use crate::model::Model;
 use crate::padding;
@@ -36,6 +37,8 @@ const TRIES: u32 = 2;
 const DRIFT_MOST: f64 = 0.1;
 /// The staircase is fine up to here at least.
 const DENSE_LEAST: Rows = Rows(256);
+/// What is measured once more in the end.
+const DRIFT_CHECK: [Part; 2] = [Part::Launch, Part::Bandwidth];
 /// How often what happens once is repeated.
 const REPEATS: u32 = 5;
 const QUICK_REPEATS: u32 = 3;
@@ -64,6 +67,26 @@ pub(crate) struct Calibration<'a> {
     pub(crate) partial: PartialResults,
     pub(crate) display: Display,
     pub(crate) interrupts: Interrupts,
+    pub(crate) time: RunTime,
+}
+
+/// The time of a run, by the clock that everything is timed with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunTime {
+    clock: HostClock,
+    started_ns: u64,
+}
+
+impl RunTime {
+    /// Of a run that starts now.
+    pub(crate) fn start(clock: HostClock) -> Self {
+        Self { clock, started_ns: clock.now_ns() }
+    }
+
+    /// For how long it has run.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.clock.now_ns().saturating_sub(self.started_ns))
+    }
 }
 
 impl Calibration<'_> {
@@ -79,6 +102,17 @@ impl Calibration<'_> {
         let frame_us: Estimate = launch.result().graph_device.fixed_us;
         let bandwidth = self.part(Part::Bandwidth, |bench, _| bandwidth::run(bench))?;
         let ladder = plan.ladder.descending();
+        let repeats = if is_quick { QUICK_REPEATS } else { REPEATS };
+        let (modes, context) = (plan.modes.clone(), plan.rung_context);
+        let rung_plan = RungPlan { ladder: ladder.clone(), modes, context, ascending: !is_quick, repeats };
+        let rungs = self.part(Part::Rungs, |bench, model| rungs::run(bench, model, &rung_plan))?;
+        let middle = ladder[ladder.len() / 2];
+        let executables =
+            self.part(Part::Executables, |bench, model| executables::run(bench, model, middle, &plan.modes))?;
+        let update = match self.bridged(&ladder)? {
+            None => None,
+            Some(rows) => Some(self.part(Part::Update, |bench, model| update::run(bench, model, rows))?),
+        };
         // Steps that run without a graph visit what a short ladder does not reach.
         let reached: Vec<Rows> = ladder.iter().copied().chain([DENSE_LEAST]).collect();
         let mut sizes = dense::grid(&reached, &self.model.gemm_backend(), is_quick);
@@ -95,17 +129,6 @@ impl Calibration<'_> {
         let chunks = chunks.iter().copied().map(Rows).collect::<Vec<_>>();
         let prefill =
             self.part(Part::Prefill, |bench, model| attention::prefill(bench, model, &chunks, before, frame_us))?;
-        let repeats = if is_quick { QUICK_REPEATS } else { REPEATS };
-        let (modes, context) = (plan.modes.clone(), plan.rung_context);
-        let rung_plan = RungPlan { ladder: ladder.clone(), modes, context, ascending: !is_quick, repeats };
-        let rungs = self.part(Part::Rungs, |bench, model| rungs::run(bench, model, &rung_plan))?;
-        let middle = ladder[ladder.len() / 2];
-        let executables =
-            self.part(Part::Executables, |bench, model| executables::run(bench, model, middle, &plan.modes))?;
-        let update = match self.bridged(&ladder)? {
-            None => None,
-            Some(rows) => Some(self.part(Part::Update, |bench, model| update::run(bench, model, rows))?),
-        };
         let drift = self.drift(launch.result(), bandwidth.result())?;
         Ok(Results { launch, bandwidth, dense, head, decode, prefill, rungs, executables, update, drift })
     }
@@ -114,8 +137,10 @@ impl Calibration<'_> {
     /// while it runs itself.
     fn drift(&mut self, launch: &LaunchCosts, bandwidth: &Bandwidth) -> Result<Option<TooNoisy>, Ended> {
         self.display.begin("drift since the beginning");
-        let launch_again = self.probe(Part::Launch, &mut |bench, _| launch::run(bench, &launch::QUICK_COUNTS))?;
-        let bandwidth_again = self.probe(Part::Bandwidth, &mut |bench, _| bandwidth::run(bench))?;
+        let [first, second] = DRIFT_CHECK;
+        let launch_again =
+            self.probe(first, &DRIFT_CHECK, &mut |bench, _| launch::run(bench, &launch::QUICK_COUNTS))?;
+        let bandwidth_again = self.probe(second, &[second], &mut |bench, _| bandwidth::run(bench))?;
         let slower = |now: Estimate, before: Estimate| {
             let by = now.value / before.value - 1.0;
             if by.is_finite() { by } else { 0.0 }
@@ -143,13 +168,16 @@ impl Calibration<'_> {
             self.display.end("kept from before");
             return Ok(kept);
         }
+        let ahead = self.ahead();
         let mut tries_left = TRIES;
         let kept = loop {
             tries_left -= 1;
-            let probed = self.probe(part, &mut probe)?;
+            let probed = self.probe(part, &ahead, &mut probe)?;
             match Kept::of(probed) {
                 Ok(kept) => break kept,
-                Err(disturbance) if tries_left == 0 => return Err(Ended::Disturbed { part, disturbance }),
+                Err(disturbance) if tries_left == 0 => {
+                    return Err(Ended::Disturbed { part, disturbance, kept: self.kept() });
+                }
                 Err(_) => {}
             }
         };
@@ -158,9 +186,17 @@ impl Calibration<'_> {
         Ok(kept)
     }
 
+    /// What is still to be measured.
+    fn ahead(&self) -> Vec<Part> {
+        let is_kept = |part: &Part| self.partial.probes().any(|kept| kept == part.name());
+        Part::ALL.into_iter().filter(|part| !is_kept(part)).chain(DRIFT_CHECK).collect()
+    }
+
+    /// Measures a part in its share of the time that is left for it and what is ahead.
     fn probe<R>(
         &mut self,
         part: Part,
+        ahead: &[Part],
         probe: &mut impl FnMut(&Bench<'_>, &mut Model) -> Result<Probed<R>, ProbeError>,
     ) -> Result<Probed<R>, Ended> {
         if self.interrupts.is_asked_to_end() {
@@ -177,7 +213,9 @@ impl Calibration<'_> {
             display.at(done, Some(progress.left));
             if interrupts.is_asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let bench = Bench::new(self.session, self.plan.protocol(part), Limits::default(), &mut heard)?;
+        let time = self.plan.time_of(part, ahead, self.time.elapsed());
+        let bench = Bench::new(self.session, self.plan.protocol(), Limits::default(), &mut heard)?;
+        let bench = bench.within(time, part.campaigns());
         let probed = probe(&bench, &mut self.model);
         drop(bench);
         if interrupts.is_asked_to_end() {
@@ -187,7 +225,12 @@ impl Calibration<'_> {
     }
 
     fn interrupted(&self) -> Ended {
-        Ended::Interrupted { kept: self.partial.probes().count() }
+        Ended::Interrupted { kept: self.kept() }
+    }
+
+    /// Parts whose results are kept.
+    fn kept(&self) -> usize {
+        self.partial.probes().count()
     }
 
     /// Two neighbouring rungs whose steps have as many launches, the largest such.

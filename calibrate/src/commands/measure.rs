@@ -3,13 +3,13 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use kernels::units::Requests;
 
 use super::Failure;
 use super::found::Found;
-use crate::calibration::{self, About, Calibration, Ended};
+use crate::calibration::{self, About, Calibration, Ended, RunTime};
 use crate::command_line::{CapturedMode, GpuOptions, MeasuringOptions};
 use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
@@ -27,6 +27,8 @@ use crate::visible::VisibleDevice;
 
 /// What is measured once more in the end.
 const DRIFT_CHECK: usize = 1;
+/// A run keeps its limit to this share; beyond it, it says so.
+const TIME_TOLERANCE: f64 = 0.1;
 
 pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Failure> {
     let out = &mut Aloud(out);
@@ -38,6 +40,7 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     };
     let model = ServedModel::find(&request)?;
     let found = Found::look()?;
+    let time = RunTime::start(found.library.host_clock());
     let device = found.choose(options.device.as_ref())?;
     let file = options.out.clone().unwrap_or_else(|| default_file(device, &model));
     can_be_written(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
@@ -51,7 +54,7 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     write!(out, "{state}")?;
     out.flush()?;
     calibration::refuse_unfit(&concerns)?;
-    let machine = Machine { found: &found, device, images: &images, state: &state, concerns: &concerns };
+    let machine = Machine { found: &found, device, images: &images, state: &state, concerns: &concerns, time };
     let profile = measure(&machine, measuring, &model, &file, out)?;
     let earlier = set_aside(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
     profile.save(&file)?;
@@ -94,6 +97,8 @@ struct Machine<'a> {
     images: &'a Images,
     state: &'a MachineState,
     concerns: &'a [Concern],
+    /// Of the whole run.
+    time: RunTime,
 }
 
 fn measure(
@@ -103,8 +108,8 @@ fn measure(
     file: &Path,
     out: &mut impl Write,
 ) -> Result<Profile, Failure> {
-    let (started, date) = (Instant::now(), humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
-    let Machine { found, device, images, .. } = *machine;
+    let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let Machine { found, device, images, time, .. } = *machine;
     let interrupts = Interrupts::listen();
     let card = Card::at(found.library, device.index)?;
     let mut session = Session::open(card, |module| images.of(module))?;
@@ -147,7 +152,7 @@ fn measure(
         (false, false) => PartialResults::new(&path, facts),
     };
     let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
-    let mut calibration = Calibration { session: &mut session, model, plan: &plan, partial, display, interrupts };
+    let mut calibration = Calibration { session: &mut session, model, plan: &plan, partial, display, interrupts, time };
     let results = calibration.run().inspect_err(|_| calibration.display.clear())?;
     drop(calibration);
     session.close()?;
@@ -167,8 +172,15 @@ fn measure(
         concerns: machine.concerns,
         date,
         options: typed_options(),
-        took: started.elapsed(),
+        took: time.elapsed(),
     };
+    if about.took > plan.time().mul_f64(1.0 + TIME_TOLERANCE) {
+        stderr::line(format_args!(
+            "it took {:.1} s, longer than the {} of its limit: captures and the least rounds of every timing need that",
+            about.took.as_secs_f64(),
+            humantime::format_duration(plan.time())
+        ));
+    }
     Ok(calibration::profile(&about, &results)?)
 }
 
@@ -215,7 +227,11 @@ fn explain(served: &ServedModel, plan: &Plan, gemm_backend: &str, out: &mut impl
     writeln!(out, "ladder   {}; {}", plan.ladder, modes.join(" and "))?;
     writeln!(out, "products {gemm_backend}")?;
     writeln!(out, "memory   {}", plan.memory)?;
-    writeln!(out, "time     {} s at most, and what captures take", plan.time().as_secs())?;
+    writeln!(
+        out,
+        "time     {} in all, if captures and the least rounds allow",
+        humantime::format_duration(plan.time())
+    )?;
     Ok(out.flush()?)
 }
 
@@ -223,19 +239,22 @@ fn explain(served: &ServedModel, plan: &Plan, gemm_backend: &str, out: &mut impl
 fn facts(machine: &Machine<'_>, served: &ServedModel, plan: &Plan, gemm_backend: &str) -> RunFacts {
     let modes: Vec<String> = plan.modes.iter().map(Mode::to_string).collect();
     let driver = machine.state.gpu.driver.as_ref().map_or("not known", String::as_str);
-    RunFacts::default()
-        .with("calibrate", env!("CARGO_PKG_VERSION"))
-        .with("device", format!("{}, {}", machine.device.name, machine.device.uuid))
+    let facts = RunFacts::default()
+        .with("version of calibrate", env!("CARGO_PKG_VERSION"))
+        .with("device (--device)", format!("{}, {}", machine.device.name, machine.device.uuid))
         .with("driver", format!("CUDA {}, {driver}", machine.found.library.version()))
-        .with("kernels", machine.images.to_string())
-        .with("products", gemm_backend)
-        .with("model", format!("{}: {:?}", served.name, served.geometry))
-        .with("ranks", served.ranks.to_string())
-        .with("ladder", plan.ladder.to_string())
-        .with("modes", modes.join(", "))
-        .with("points", if plan.is_quick { "quick" } else { "full" })
-        .with("time", format!("{:?}", plan.time()))
-        .with("layers with weights", plan.memory.weight_layers.to_string())
+        .with("kernels (--nvrtc)", machine.images.to_string())
+        .with("matrix products (RUNGWISE_CUBLASLT)", gemm_backend)
+        .with("model (--model)", &*served.name)
+        .with("shapes only (--shapes-only)", if served.differs.is_empty() { "no" } else { "yes" })
+        .with("tensor-parallel ranks (--tp-shard)", served.ranks.to_string())
+        .with("ladder (--ladder, --engine)", plan.ladder.to_string())
+        .with("modes (--modes)", modes.join(", "))
+        .with("points (--quick)", if plan.is_quick { "quick" } else { "full" })
+        .with("time (--time-limit)", humantime::format_duration(plan.time()).to_string())
+        .with("layers with weights of their own (--memory-limit)", plan.memory.weight_layers.to_string());
+    let geometry = served.geometry.named().into_iter();
+    geometry.fold(facts, |facts, (name, value)| facts.with(&format!("the model's {name}"), value))
 }
 
 /// `nvidia-h200-llama-3.1-8b.toml`.

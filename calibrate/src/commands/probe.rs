@@ -63,7 +63,8 @@ impl Printed {
 }
 
 fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Failure> {
-    let protocol = if options.quick { Protocol::quick(options.seed) } else { Protocol::full(options.seed) };
+    let seed = u64::from(options.seed);
+    let protocol = if options.quick { Protocol::quick(seed) } else { Protocol::full(seed) };
     let ladder: &[u32] = if options.quick { &QUICK_LADDER } else { &LADDER };
     let ladder: Vec<Rows> = ladder.iter().copied().map(Rows).collect();
     let largest = *ladder.last().unwrap_or(&Rows(1));

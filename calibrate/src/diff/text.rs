@@ -3,15 +3,18 @@
 use std::io::{self, Write};
 
 use super::{Compared, Difference, FigureDifference, KnotDifference, percent, summary};
+use crate::layout::row;
 
 /// What differs between the profiles of these names, and at the end what does not.
 pub(crate) fn write(difference: &Difference, names: [&str; 2], out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "A  {}\nB  {}", names[0], names[1])?;
+    for (profile, name) in ["A  ", "B  "].into_iter().zip(names) {
+        row(profile, name, out)?;
+    }
     if !difference.identity.is_empty() {
         writeln!(out, "\n{:<24} A -> B", "about")?;
     }
     for (name, [a, b]) in &difference.identity {
-        writeln!(out, "  {name:<22} {a} -> {b}")?;
+        row(&format!("  {name:<22} "), &format!("{a} -> {b}"), out)?;
     }
     let (same, differing): (Vec<_>, Vec<_>) = difference.groups.iter().partition(|group| group.is_none());
     if !differing.is_empty() {
@@ -32,7 +35,8 @@ pub(crate) fn write(difference: &Difference, names: [&str; 2], out: &mut impl Wr
     }
     if !same.is_empty() {
         let names: Vec<_> = same.iter().map(|group| group.name).collect();
-        writeln!(out, "\nthe same in both: {}", names.join(", "))?;
+        writeln!(out)?;
+        row("the same in both: ", &names.join(", "), out)?;
     }
     Ok(())
 }

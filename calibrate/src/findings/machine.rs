@@ -113,24 +113,20 @@ fn replay(found: &Found<'_, LaunchCosts>, statement: &Statement) -> Group<Replay
     )
 }
 
-/// What a switch costs: the update, and what the replay behind it takes longer. Of the longest graph that was switched, a
-/// whole step: shorter ones tell how the cost grows, not what an engine's decode graph takes.
+/// What a switch costs: the update, and what the replay behind it takes longer; a line over the nodes of the graph.
 fn update(found: &Found<'_, UpdateCosts>, statement: &Statement) -> Option<Group<Update>> {
-    let switch = found.result.switches.iter().max_by_key(|switch| switch.nodes)?;
-    let (update, next, usual) = (switch.update_us, switch.next_replay_host_us, switch.replay_host_us);
-    let (update_us, interval) = figure(Estimate {
-        value: update.value + (next.value - usual.value).max(0.0),
-        low: update.low + (next.low - usual.high).max(0.0),
-        high: update.high + (next.high - usual.low).max(0.0),
-        samples: update.samples.min(next.samples).min(usual.samples),
-    });
+    let nodes = found.result.switches.iter().map(|switch| switch.nodes);
+    let (fewest, most) = (nodes.clone().min()?, nodes.max()?);
+    let [first, second] = found.result.switches.first()?.rows;
+    let (update_us, fixed) = figure(found.result.switch_host.fixed_us);
+    let (node_us, node) = figure(found.result.switch_host.each_us);
     let method = format!(
-        "host time of switching an executable of a whole step before its head, {} nodes, between {} and {} rows, and what the \
-         replay behind it takes longer; a segment of a step takes less",
-        switch.nodes, switch.rows[0], switch.rows[1]
+        "host time of switching executables between {first} and {second} rows, and what the replay behind it takes longer: the \
+         line over their nodes"
     );
-    let measured = found.stated(vec![("update_us", vec![interval])]);
-    Some(statement.group(Update { update_us }, &method, None, measured))
+    let measured = found.stated(vec![("update_us", vec![fixed]), ("node_us", vec![node])]);
+    let valid = Some(format!("graphs of {fewest} to {most} nodes"));
+    Some(statement.group(Update { update_us, node_us }, &method, valid, measured))
 }
 
 fn pool(

@@ -9,6 +9,9 @@ use super::measured::Measured;
 use super::order_statistics::{mad, median};
 
 /// How much of each disturbance is tolerable.
+///
+/// The default limits are judgement: no source states them, and no card has confirmed them. Each is explained beside its
+/// value in [`Limits::default`] and in `GPU.md`, and every refusal prints the one that it applied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Half of an interval, as a share of its value.
@@ -30,12 +33,21 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            // Of the project's own acceptance: the median half-width that planted costs must be found within.
             half_width: 0.05,
+            // The clock drift that the method was simulated with (GPU specification section 4), which rounds of random order
+            // take out of the figures. More than was simulated is not believed.
             drift: 0.03,
+            // Judgement: a card that boosts moves by 1 or 2 % on its own, a power cap or heat takes more.
             clock_dip: 0.05,
+            // Judgement: medians of rounds bear nearly half of them; a tenth is far from that.
             rounds: 0.1,
+            // Judgement: as the drift, for a round is a short drift.
             slowdown: 0.03,
+            // Five times the 3 % of outliers that the method was simulated with (GPU specification section 4).
             outliers: 0.15,
+            // Judgement: drivers give memory in steps of 2 MiB and set 32 MiB aside for their own pools; another process
+            // takes hundreds for its context alone.
             memory: Bytes(32 << 20),
         }
     }
@@ -59,11 +71,15 @@ pub enum Cause {
         lowest_mhz: f64,
         /// The median clock.
         usual_mhz: f64,
+        /// How far below it a clock counts as low, as a share.
+        counts_from: f64,
     },
     /// Everything was slower in this many rounds, and no clock tells why.
     Slowdown {
         /// Slow rounds.
         rounds: u32,
+        /// How far above the usual time a round counts as slow, as a share.
+        counts_from: f64,
     },
     /// Many readings stand apart from the others of their point.
     Outliers,
@@ -96,18 +112,23 @@ impl fmt::Display for TooNoisy {
             Cause::Drift => {
                 write!(f, "drift: times changed by {by:+.1} % while they were measured, the limit is ±{limit:.1} %")
             }
-            Cause::ClockDip { rounds, lowest_mhz, usual_mhz } => write!(
+            Cause::ClockDip { rounds, lowest_mhz, usual_mhz, counts_from } => write!(
                 f,
                 "clock dip: the clock fell from {usual_mhz:.0} to {lowest_mhz:.0} MHz; {rounds} rounds ({by:.0} % of \
-                 them) ran with a low clock, the limit is {limit:.0} %"
+                 them) ran more than {:.0} % below it, the limit is {limit:.0} % of the rounds",
+                counts_from * 100.0
             ),
-            Cause::Slowdown { rounds } => write!(
+            Cause::Slowdown { rounds, counts_from } => write!(
                 f,
-                "slowed: everything took longer in {rounds} rounds ({by:.0} % of them), the limit is {limit:.0} %"
+                "slowed: everything took more than {:.0} % longer in {rounds} rounds ({by:.0} % of them), the limit is \
+                 {limit:.0} % of the rounds",
+                counts_from * 100.0
             ),
-            Cause::Outliers => {
-                write!(f, "disturbed: {by:.0} % of the readings stand apart from their like, the limit is {limit:.0} %")
-            }
+            Cause::Outliers => write!(
+                f,
+                "disturbed: {by:.0} % of the readings stand apart from their like by more than five median deviations, \
+                 the limit is {limit:.0} %"
+            ),
             Cause::MovedMemory => write!(
                 f,
                 "moved memory: free device memory moved by {} while nothing was allocated here, the limit is {}",
@@ -185,7 +206,8 @@ impl<P> Measured<P> {
     fn clock_dip(&self, limits: &Limits) -> Option<TooNoisy> {
         let clock = self.campaign.sm_clock_mhz?;
         let rounds = self.dipped(limits);
-        let cause = Cause::ClockDip { rounds, lowest_mhz: clock.low, usual_mhz: clock.median };
+        let cause =
+            Cause::ClockDip { rounds, lowest_mhz: clock.low, usual_mhz: clock.median, counts_from: limits.clock_dip };
         beyond(cause, self.share(rounds), limits.rounds)
     }
 
@@ -201,7 +223,8 @@ impl<P> Measured<P> {
         let usual = median(&levels);
         let is_slow = |level: &&f64| **level > usual * (1.0 + limits.slowdown) && **level > usual + 5.0 * mad(&levels);
         let rounds = levels.iter().filter(is_slow).count() as u32;
-        beyond(Cause::Slowdown { rounds }, self.share(rounds), limits.rounds)
+        let cause = Cause::Slowdown { rounds, counts_from: limits.slowdown };
+        beyond(cause, self.share(rounds), limits.rounds)
     }
 
     fn outliers(&self, limits: &Limits) -> Option<TooNoisy> {

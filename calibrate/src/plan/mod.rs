@@ -22,7 +22,7 @@ pub const BLOCK_SIZE: u32 = 16;
 const SEED: u64 = 5;
 /// Tokens of context of a request while rungs are timed.
 const RUNG_CONTEXT: u32 = 256;
-/// Time of a full calibration and of a quick one, without capture and instantiation.
+/// Time of a full calibration and of a quick one, from the start of the run.
 const FULL_TIME: Duration = Duration::from_mins(3);
 const QUICK_TIME: Duration = Duration::from_secs(40);
 
@@ -78,17 +78,18 @@ pub enum Part {
 }
 
 impl Part {
-    /// In the order in which they are measured: launches first, for attention needs the fixed cost of a graph.
+    /// In the order in which they are measured: launches first, for attention needs the fixed cost of a graph; then what
+    /// takes its time whatever is left of it, captures and executables, so that the tables behind can do with the rest.
     pub const ALL: [Self; 9] = [
         Self::Launch,
         Self::Bandwidth,
+        Self::Rungs,
+        Self::Executables,
+        Self::Update,
         Self::Dense,
         Self::Head,
         Self::Decode,
         Self::Prefill,
-        Self::Rungs,
-        Self::Executables,
-        Self::Update,
     ];
 
     /// Its name in partial results.
@@ -121,18 +122,25 @@ impl Part {
         }
     }
 
-    /// Its part of the time, in percent, and its campaigns, which share that.
-    fn share(self) -> (u32, u32) {
+    /// Its part of the time, in percent of all parts.
+    fn share(self) -> u32 {
         match self {
-            Self::Launch => (8, 2),
-            Self::Bandwidth => (4, 1),
-            Self::Dense => (30, 1),
-            Self::Head => (8, 1),
-            Self::Decode => (14, 1),
-            Self::Prefill => (12, 1),
-            Self::Rungs => (18, 3),
-            Self::Executables => (1, 1),
-            Self::Update => (5, 2),
+            Self::Launch | Self::Head => 8,
+            Self::Bandwidth | Self::Executables => 4,
+            Self::Dense => 28,
+            Self::Decode => 14,
+            Self::Prefill => 12,
+            Self::Rungs => 17,
+            Self::Update => 5,
+        }
+    }
+
+    /// Its campaigns, or series of executables, which share the time.
+    pub fn campaigns(self) -> u32 {
+        match self {
+            Self::Launch | Self::Rungs => 2,
+            Self::Executables => 4,
+            _ => 1,
         }
     }
 }
@@ -213,16 +221,19 @@ impl Plan {
         (self.memory.cache_tokens / u64::from(BLOCK_SIZE)) as u32
     }
 
-    /// How a part is measured: a campaign gets its share of the time. What has to be done anyway, such as the captures
-    /// themselves, comes on top.
-    pub fn protocol(&self, part: Part) -> Protocol {
-        let usual = if self.is_quick { Protocol::quick(SEED) } else { Protocol::full(SEED) };
-        let (percent, campaigns) = part.share();
-        let time_limit = self.time * percent / 100 / campaigns;
-        Protocol { time_limit, warm_up: usual.warm_up.min(time_limit / 4), ..usual }
+    /// How campaigns are run, their time apart.
+    pub fn protocol(&self) -> Protocol {
+        if self.is_quick { Protocol::quick(SEED) } else { Protocol::full(SEED) }
     }
 
-    /// For how long is measured, at most.
+    /// What a part may take, captures and everything else included, when the run has taken `elapsed` so far: its share of the
+    /// time that is left among the parts `ahead`, of which it is one. What one part takes too long, the others have less.
+    pub fn time_of(&self, part: Part, ahead: &[Part], elapsed: Duration) -> Duration {
+        let shares: u32 = ahead.iter().map(|part| part.share()).sum();
+        self.time.saturating_sub(elapsed) * part.share() / shares.max(part.share())
+    }
+
+    /// What the whole run may take, from its start.
     pub fn time(&self) -> Duration {
         self.time
     }
@@ -328,11 +339,19 @@ mod tests {
 
     #[test]
     fn shares_come_to_the_whole_time() {
-        assert_eq!(Part::ALL.iter().map(|part| part.share().0).sum::<u32>(), 100);
+        assert_eq!(Part::ALL.iter().map(|part| part.share()).sum::<u32>(), 100);
         let plan = plan(&PlanRequest { time_limit: Some(Duration::from_mins(1)), ..request(false) });
-        let campaigns = Part::ALL.map(|part| plan.protocol(part).time_limit * part.share().1);
-        let whole: Duration = campaigns.into_iter().sum();
-        assert!((Duration::from_secs(59)..=Duration::from_mins(1)).contains(&whole), "{whole:?}");
+        // Each part takes what it may, or a quarter more, or half of it: the last takes what is left in any case.
+        for (numerator, denominator) in [(1, 1), (5, 4), (1, 2)] {
+            let mut elapsed = Duration::ZERO;
+            for first in 0..Part::ALL.len() {
+                let time = plan.time_of(Part::ALL[first], &Part::ALL[first..], elapsed);
+                let is_last = first + 1 == Part::ALL.len();
+                elapsed += if is_last { time } else { time * numerator / denominator };
+            }
+            assert!(elapsed.abs_diff(plan.time()) < Duration::from_millis(1), "{elapsed:?}");
+        }
+        assert_eq!(plan.time_of(Part::Launch, &Part::ALL, Duration::from_mins(2)), Duration::ZERO);
         assert!(self::plan(&request(true)).time() < Duration::from_mins(1));
     }
 }

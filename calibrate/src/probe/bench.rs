@@ -53,6 +53,13 @@ pub struct Bench<'a> {
     stopwatch: Stopwatch,
     heard: RefCell<Heard<'a>>,
     is_ended: Cell<bool>,
+    shared_time: Option<SharedTime>,
+}
+
+/// Time that several campaigns share with everything done between them.
+struct SharedTime {
+    until_ns: u64,
+    campaigns_left: Cell<u32>,
 }
 
 /// Work of which a point of a campaign is made.
@@ -119,7 +126,44 @@ impl<'a> Bench<'a> {
         let stopwatch = Stopwatch::new(session.host_clock());
         let (session, heard) = (RefCell::new(session), RefCell::new(heard));
         let is_ended = Cell::new(false);
-        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard, is_ended })
+        let shared_time = None;
+        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard, is_ended, shared_time })
+    }
+
+    /// With so much time from now on for everything, captures and other preparations included: each of so many campaigns
+    /// gets an equal part of what is left when it begins, instead of the protocol's limit. Its least rounds are run in any
+    /// case.
+    #[must_use]
+    pub fn within(mut self, time: Duration, campaigns: u32) -> Self {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.stopwatch.now_ns().saturating_add(time_ns);
+        self.shared_time = Some(SharedTime { until_ns, campaigns_left: Cell::new(campaigns) });
+        self
+    }
+
+    /// The time of the campaign that begins now; `None` where no time is shared.
+    fn share(&self) -> Option<Duration> {
+        let SharedTime { until_ns, campaigns_left } = self.shared_time.as_ref()?;
+        let campaigns = campaigns_left.get().max(1);
+        campaigns_left.set(campaigns - 1);
+        Some(Duration::from_nanos(until_ns.saturating_sub(self.stopwatch.now_ns())) / campaigns)
+    }
+
+    /// How the campaign that begins now is run.
+    fn protocol(&self) -> Protocol {
+        let time_limit = self.share().unwrap_or(self.protocol.time_limit);
+        Protocol { time_limit, ..self.protocol.clone() }
+    }
+
+    /// When a series that begins now, and is no campaign, has had its share of the time; by [`Self::is_past`].
+    pub(super) fn series_ends_ns(&self) -> u64 {
+        let share = self.share().map_or(u64::MAX, |share| u64::try_from(share.as_nanos()).unwrap_or(u64::MAX));
+        self.stopwatch.now_ns().saturating_add(share)
+    }
+
+    /// Whether it is later than that.
+    pub(super) fn is_past(&self, ns: u64) -> bool {
+        self.stopwatch.now_ns() > ns
     }
 
     /// Does something on the device.
@@ -197,7 +241,7 @@ impl<'a> Bench<'a> {
         visit: &mut V,
         campaigns: &mut Campaigns,
     ) -> Result<Measured<Point<'w>>, ProbeError> {
-        let measured = self.protocol.measure(points, visit, &mut Around(self))?;
+        let measured = self.protocol().measure(points, visit, &mut Around(self))?;
         let disturbances = measured.disturbances(&self.limits, |point| point.name.clone());
         campaigns.disturbances.extend(disturbances.into_iter().map(|disturbance| (name.to_owned(), disturbance)));
         campaigns.campaigns.insert(name.to_owned(), measured.campaign.clone());

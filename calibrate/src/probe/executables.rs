@@ -21,7 +21,7 @@ use crate::model::{Mode, Model};
 /// Readings of free memory beforehand, and the time between two of them.
 const STILL_READINGS: usize = 5;
 const STILL_PAUSE: Duration = Duration::from_millis(20);
-/// Executables of each graph, at least and at most; and how many are enough where memory is short.
+/// Executables of each graph, at least and at most; and how many are enough where memory or time is short.
 const LEAST: u32 = 64;
 const MOST: u32 = 2_048;
 const LEAST_OF_SHORT: u32 = 16;
@@ -95,6 +95,7 @@ fn stands_still(bench: &Bench<'_>) -> Result<(), ProbeError> {
 fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimate, ProbeError> {
     let before = bench.free()?;
     let mut last = before.0;
+    let ends_ns = bench.series_ends_ns();
     let mut readings = vec![(0, 0.0)];
     for count in 1..=MOST {
         bench.on(|session| {
@@ -111,8 +112,9 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimat
         last = free.0;
         readings.push((count, gone as f64));
         let is_enough = count >= LEAST && gone >= GRANULES * FREE_MEMORY_GRANULE.0;
-        // Wider intervals are better than a device without memory, which fails elsewhere.
-        if is_enough || (count >= LEAST_OF_SHORT && gone >= kept.allowed) {
+        // Wider intervals are better than a device without memory, which fails elsewhere, and than a limit that is not kept.
+        let is_short = gone >= kept.allowed || bench.is_past(ends_ns);
+        if is_enough || (count >= LEAST_OF_SHORT && is_short) {
             break;
         }
     }

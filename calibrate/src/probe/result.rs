@@ -189,6 +189,8 @@ pub struct DescriptorBytes {
 pub struct UpdateCosts {
     /// Host time of the update, by nodes.
     pub update_host: LinearCost,
+    /// The same with what the replay behind it takes longer: what a switch costs.
+    pub switch_host: LinearCost,
     /// Every pair of rungs that was switched between.
     pub switches: Vec<Switch>,
 }

@@ -13,8 +13,9 @@ use super::result::{LinearCost, Switch, UpdateCosts};
 use crate::device::{Executable, Graph, Session};
 use crate::model::Model;
 
-/// Lengths of the graphs that are switched, as parts of a step before its head.
-const QUARTERS: [usize; 4] = [1, 2, 3, 4];
+/// Lengths of the graphs that are switched, as sixteenths of a step before its head: from about a segment between two
+/// attentions to all of it.
+const SIXTEENTHS: [usize; 4] = [1, 4, 8, 16];
 
 /// Two graphs of one topology, and an executable that becomes the one and the other.
 struct Pair {
@@ -37,6 +38,17 @@ enum Timing {
     Update,
     NextReplay,
     SteadyReplay,
+}
+
+impl Timing {
+    /// In words, for messages about a point.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Update => "an update",
+            Self::NextReplay => "the replay after an update",
+            Self::SteadyReplay => "a later replay",
+        }
+    }
 }
 
 struct Switching<'a> {
@@ -69,7 +81,7 @@ impl Timed for Switching<'_> {
     }
 }
 
-/// Switches between two rungs: graphs of a quarter, a half, three quarters and all of a step before its head.
+/// Switches between two rungs: graphs of a sixteenth, a quarter, a half and all of a step before its head.
 ///
 /// # Errors
 /// Rungs whose steps have not the same launches, which no update can bridge; not enough memory; or the device fails.
@@ -85,8 +97,8 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, rows: [Rows; 2]) -> Result<Prob
         return Err(ProbeError::plan("rungs to switch between", given, "two rungs whose steps have as many launches"));
     }
     let mut pairs = Vec::new();
-    for quarter in QUARTERS {
-        let first = (calls * quarter).div_ceil(4);
+    for sixteenths in SIXTEENTHS {
+        let first = (calls * sixteenths).div_ceil(16);
         pairs.push(bench.on(|session| {
             let graphs = [planned[0].first(first).capture(session)?, planned[1].first(first).capture(session)?];
             let executable = RefCell::new(session.instantiate(&graphs[0])?);
@@ -95,7 +107,7 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, rows: [Rows; 2]) -> Result<Prob
     }
     let points = [Timing::Update, Timing::NextReplay, Timing::SteadyReplay].into_iter().flat_map(|timing| {
         pairs.iter().map(move |pair| {
-            Point::new(format!("{timing:?} of {} nodes", pair.graphs[0].nodes()), Switching { pair, timing })
+            Point::new(format!("{} of {} nodes", timing.what(), pair.graphs[0].nodes()), Switching { pair, timing })
         })
     });
     let mut campaigns = Campaigns::default();
@@ -103,6 +115,9 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, rows: [Rows; 2]) -> Result<Prob
     let times_us = measured.times_us();
     let nodes: Vec<f64> = pairs.iter().map(|pair| pair.graphs[0].nodes() as f64).collect();
     let [fixed_us, each_us] = measured.derive_all(|medians_us| relative_line(&nodes, &medians_us[..nodes.len()]));
+    let update_host = LinearCost { fixed_us, each_us };
+    let [fixed_us, each_us] = measured.derive_all(|medians_us| relative_line(&nodes, &switches_us(medians_us)));
+    let switch_host = LinearCost { fixed_us, each_us };
     let switches = pairs.iter().enumerate().map(|(index, pair)| Switch {
         rows,
         nodes: pair.graphs[0].nodes() as u32,
@@ -111,5 +126,23 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, rows: [Rows; 2]) -> Result<Prob
         replay_host_us: times_us[2 * pairs.len() + index],
     });
     let switches = switches.collect();
-    Ok(campaigns.with(UpdateCosts { update_host: LinearCost { fixed_us, each_us }, switches }))
+    Ok(campaigns.with(UpdateCosts { update_host, switch_host, switches }))
+}
+
+/// What switches cost, by graph: the update, and what the replay behind it takes longer than a later one. The medians are
+/// those of updates, of the replays behind them and of later replays.
+fn switches_us(medians_us: &[f64]) -> Vec<f64> {
+    let graphs = medians_us.len() / 3;
+    let longer = |graph: usize| (medians_us[graphs + graph] - medians_us[2 * graphs + graph]).max(0.0);
+    (0..graphs).map(|graph| medians_us[graph] + longer(graph)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_the_update_and_what_the_next_replay_takes_longer() {
+        assert_eq!(switches_us(&[10.0, 20.0, 9.0, 5.0, 8.0, 6.0]), [11.0, 20.0]);
+    }
 }

@@ -93,6 +93,9 @@ pub struct Startup {
     pub kernel_warm_up_s: f64,
     /// The last run, which makes the sampler allocate its buffers.
     pub sampler_warm_up_s: f64,
+    /// What each capture takes on top of the machine's seconds: the engine's warm-up steps and Python. `None` where it is not
+    /// known, or the machine's seconds hold it, as those read from an engine's log do.
+    pub per_capture_s: Option<f64>,
     /// Everything else: process start, weight loading.
     pub other_s: f64,
 }

@@ -175,7 +175,7 @@ impl Origin<'_> {
         let start = self.text.floor_char_boundary(span.start);
         let end = self.text.ceil_char_boundary(span.end.max(start));
         ProfileError::Invalid(Box::new(Fault {
-            source: NamedSource::new(self.name, printable(self.text)),
+            source: NamedSource::new(printable(self.name), printable(self.text)),
             span: start..end,
             key: printable(&key.into()),
             problem: printable(&problem.into()),

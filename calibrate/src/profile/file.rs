@@ -242,7 +242,7 @@ group_file!(DenseFile { table: Option<RowTableFile>, line: Option<LineFile>, con
 group_file!(HeadFile { table: Option<SequenceTableFile>, constant: Option<ConstantFile> });
 group_file!(LaunchFile { launch_us: Number });
 group_file!(ReplayFile { fixed_us: Number, node_us: Number });
-group_file!(UpdateFile { update_us: Number });
+group_file!(UpdateFile { update_us: Number, node_us: Option<Number> });
 group_file!(PoolFile {
     base_bytes: Count,
     bytes_per_row: Count,
@@ -275,6 +275,7 @@ group_file!(StartupFile {
     graph_sample_s: Number,
     kernel_warm_up_s: Number,
     sampler_warm_up_s: Number,
+    per_capture_s: Option<Number>,
     other_s: Number,
 });
 

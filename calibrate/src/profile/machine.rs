@@ -56,8 +56,10 @@ pub struct Replay {
 /// Host cost of pointing one executable at another, structurally equal graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Update {
-    /// Host microseconds per update.
+    /// Host microseconds per update, whatever the graph; with `node_us` at 0 all of an update.
     pub update_us: f64,
+    /// Host microseconds per node of the graph; 0 where only whole updates are known.
+    pub node_us: f64,
 }
 
 /// Device memory that captured graphs hold. Figures are per descriptor, never per piece of a PIECEWISE descriptor.

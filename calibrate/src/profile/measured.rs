@@ -187,7 +187,7 @@ single_figures! {
     Memory { total_bytes: |memory| memory.total.0 as f64 }
     Launch { launch_us: |launch| launch.launch_us }
     Replay { fixed_us: |replay| replay.fixed_us, node_us: |replay| replay.node_us }
-    Update { update_us: |update| update.update_us }
+    Update { update_us: |update| update.update_us, node_us: |update| update.node_us }
     Pool {
         base_bytes: |pool| pool.base.0 as f64,
         bytes_per_row: |pool| pool.per_row.0 as f64,
@@ -224,6 +224,7 @@ single_figures! {
         graph_sample_s: |startup| startup.graph_sample_s,
         kernel_warm_up_s: |startup| startup.kernel_warm_up_s,
         sampler_warm_up_s: |startup| startup.sampler_warm_up_s,
+        per_capture_s: |startup| startup.per_capture_s.unwrap_or(0.0),
         other_s: |startup| startup.other_s,
     }
 }

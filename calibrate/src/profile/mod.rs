@@ -53,6 +53,16 @@ pub enum Overlap {
     Additive,
 }
 
+impl Overlap {
+    /// Its name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pipelined => "pipelined",
+            Self::Additive => "additive",
+        }
+    }
+}
+
 /// One cost profile: a machine, an engine on it, and where each group of figures comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {

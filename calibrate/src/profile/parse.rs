@@ -428,7 +428,11 @@ impl Origin<'_> {
             fixed_us: us("replay.fixed_us", &file.replay.fixed_us, MICROSECONDS)?,
             node_us: us("replay.node_us", &file.replay.node_us, MICROSECONDS.or_zero())?,
         };
-        let update = Update { update_us: us("update.update_us", &file.update.update_us, MICROSECONDS.or_zero())? };
+        let node_us = file.update.node_us.as_ref();
+        let update = Update {
+            update_us: us("update.update_us", &file.update.update_us, MICROSECONDS.or_zero())?,
+            node_us: node_us.map_or(Ok(0.0), |node_us| us("update.node_us", node_us, MICROSECONDS.or_zero()))?,
+        };
         let pool = Pool {
             base: bytes("pool.base_bytes", &file.pool.base_bytes)?,
             per_row: bytes("pool.bytes_per_row", &file.pool.bytes_per_row)?,
@@ -505,6 +509,7 @@ impl Origin<'_> {
             per_row: bytes("activation.bytes_per_row", &file.activation.bytes_per_row)?,
         };
         let seconds = |key: &str, value: &Number| number(&format!("startup.{key}"), value, SECONDS);
+        let per_capture = file.startup.per_capture_s.as_ref();
         let startup = Startup {
             trace_s: seconds("trace_s", &file.startup.trace_s)?,
             compile_cold_s: seconds("compile_cold_s", &file.startup.compile_cold_s)?,
@@ -513,6 +518,7 @@ impl Origin<'_> {
             graph_sample_s: seconds("graph_sample_s", &file.startup.graph_sample_s)?,
             kernel_warm_up_s: seconds("kernel_warm_up_s", &file.startup.kernel_warm_up_s)?,
             sampler_warm_up_s: seconds("sampler_warm_up_s", &file.startup.sampler_warm_up_s)?,
+            per_capture_s: per_capture.map(|value| seconds("per_capture_s", value)).transpose()?,
             other_s: seconds("other_s", &file.startup.other_s)?,
         };
         Ok(Engine {

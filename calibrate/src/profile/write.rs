@@ -6,8 +6,8 @@ use std::fmt::{Display, Write};
 
 use super::curve::{Curve, Line, Table};
 use super::{
-    Attention, Engine, Figures, Grid, Group, Identity, Machine, Mixed, Overlap, PlanningRange, Profile, Provenance,
-    SCHEMA, Surface,
+    Attention, Engine, Figures, Grid, Group, Identity, Machine, Mixed, PlanningRange, Profile, Provenance, SCHEMA,
+    Surface,
 };
 
 /// Values on one line of a long array.
@@ -19,13 +19,7 @@ impl Profile {
         let mut text = Text::default();
         text.value("schema", SCHEMA);
         text.quoted("name", &self.name);
-        text.quoted(
-            "overlap",
-            match self.overlap {
-                Overlap::Pipelined => "pipelined",
-                Overlap::Additive => "additive",
-            },
-        );
+        text.quoted("overlap", self.overlap.as_str());
         text.identity(&self.identity);
         text.measurement(self.measurement.as_ref());
         text.machine(&self.machine);
@@ -186,7 +180,12 @@ impl Text {
             text.value("fixed_us", replay.fixed_us);
             text.value("node_us", replay.node_us);
         });
-        self.group("machine.update", &machine.update, |text, update| text.value("update_us", update.update_us));
+        self.group("machine.update", &machine.update, |text, update| {
+            text.value("update_us", update.update_us);
+            if update.node_us != 0.0 {
+                text.value("node_us", update.node_us);
+            }
+        });
         self.group("machine.pool", &machine.pool, |text, pool| {
             text.value("base_bytes", pool.base.0);
             text.value("bytes_per_row", pool.per_row.0);
@@ -237,6 +236,9 @@ impl Text {
             text.value("graph_sample_s", startup.graph_sample_s);
             text.value("kernel_warm_up_s", startup.kernel_warm_up_s);
             text.value("sampler_warm_up_s", startup.sampler_warm_up_s);
+            if let Some(per_capture_s) = startup.per_capture_s {
+                text.value("per_capture_s", per_capture_s);
+            }
             text.value("other_s", startup.other_s);
         });
     }
@@ -264,6 +266,8 @@ mod tests {
             profile.machine.dense.figures = Curve::Table(dense);
             profile.machine.head.figures = Curve::Table(head);
             profile.machine.launch.figures.launch_us = us;
+            profile.machine.update.figures.node_us = us;
+            profile.engine.startup.figures.per_capture_s = Some(us.min(1e6));
             profile.machine.launch.provenance.source = format!("x{source}x");
             let text = profile.to_toml();
             let back = Profile::from_toml(&text, "memory").unwrap();

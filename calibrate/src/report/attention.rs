@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::layout::{heading, number, sentence};
+use crate::layout::{heading, number, sentence};
 use crate::profile::{Attention, Grid, Profile, Surface};
 
 /// Columns and lines of a grid; from more knots a few are taken.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::layout::{heading, number, sentence};
+use crate::layout::{heading, number, sentence};
 use crate::padding::{TableStairs, rows_most_of};
 use crate::profile::{Curve, Profile};
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernels::units::Bytes;
 
-use super::layout::{heading, item, number, sentence};
+use crate::layout::{heading, item, number, sentence};
 use crate::profile::{Group, Profile};
 
 /// The interval of a figure in words; nothing where none is stated.
@@ -25,8 +25,13 @@ pub(super) fn launches(profile: &Profile, out: &mut impl Write) -> io::Result<()
     let (fixed, node) = (between(&machine.replay, "fixed_us"), between(&machine.replay, "node_us"));
     let (fixed_us, node_us) = (number(replay.fixed_us), number(replay.node_us));
     item("replay", &format!("{fixed_us} us{fixed}, and for each node {node_us} us{node}"), out)?;
-    let update_us = machine.update.figures.update_us;
-    item("update", &format!("{} us{}", number(update_us), between(&machine.update, "update_us")), out)?;
+    let update = machine.update.figures;
+    let (fixed, node) = (between(&machine.update, "update_us"), between(&machine.update, "node_us"));
+    let nodes = match update.node_us {
+        0.0 => String::new(),
+        node_us => format!(", and for each node {} us{node}", number(node_us)),
+    };
+    item("update", &format!("{} us{fixed}{nodes}", number(update.update_us)), out)?;
     let nodes_us = f64::from(ops.graph_nodes) * replay.node_us;
     let pieces = f64::from(profile.identity.model.attention_layers() + 1);
     let attention_us = f64::from(ops.attention_launches) * (launch_us + dispatch.compiled_us);

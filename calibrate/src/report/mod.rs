@@ -6,7 +6,6 @@
 mod attention;
 mod chart;
 mod costs;
-mod layout;
 mod rungs;
 mod staircase;
 mod standing;
@@ -14,9 +13,6 @@ mod standing;
 use std::io::{self, Write};
 
 use crate::profile::Profile;
-
-/// Columns of a report.
-const WIDTH: usize = 80;
 
 /// Writes the report of one profile, which the user named so.
 pub(crate) fn write(profile: &Profile, name: &str, out: &mut impl Write) -> io::Result<()> {

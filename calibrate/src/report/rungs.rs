@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernels::units::Bytes;
 
-use super::layout::{heading, number};
+use crate::layout::{heading, number};
 use crate::profile::{Profile, Rungs};
 
 /// Every captured size of either mode.

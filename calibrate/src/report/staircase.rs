@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::layout::{heading, number, sentence, signed};
 use crate::fit::{Doubt, Edge, Tread};
+use crate::layout::{heading, number, sentence, signed};
 use crate::padding::{TableStairs, rows_most_of};
 use crate::profile::Profile;
 

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::layout::{heading, number, sentence};
+use crate::layout::{heading, number, row, sentence};
 use crate::profile::{AnyGroup, Kind, Profile};
 
 pub(super) fn title(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let identity = &profile.identity;
-    writeln!(out, "Profile {}", profile.name)?;
+    row("Profile ", &profile.name, out)?;
     sentence(&format!("{} on {}, for {}", identity.model_name, identity.device, identity.engine), out)?;
     let Some(run) = &profile.measurement else {
         return sentence("not measured by calibrate: the origin of each group is below", out);

@@ -1,6 +1,7 @@
 //! Whole reports, and what no report may do.
 
 use super::*;
+use crate::layout::{self, WIDTH};
 use crate::profile::{BUILTIN, Interval};
 
 fn report(profile: &Profile) -> String {

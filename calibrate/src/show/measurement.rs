@@ -2,35 +2,40 @@
 
 use std::io::{self, Write};
 
+use crate::layout::row;
 use crate::profile::{AnyGroup, Figure, Interval, Measured, Measurement, PaddingCost};
 
 /// How the profile was measured, in rows like those of the header above it.
 pub(super) fn run(measurement: &Measurement, out: &mut impl Write) -> io::Result<()> {
     let version = &measurement.calibrate_version;
-    writeln!(out, "measured {} in {} s, by calibrate {version}", measurement.date, measurement.took_s)?;
-    writeln!(out, "options  {}", measurement.options)?;
+    row("measured ", &format!("{} in {} s, by calibrate {version}", measurement.date, measurement.took_s), out)?;
+    row("options  ", &measurement.options, out)?;
     let stated = |text: &Option<String>| text.clone().unwrap_or_else(|| "not stated".to_owned());
     let (cuda, capability) = (stated(&measurement.cuda_version), stated(&measurement.compute_capability));
-    writeln!(out, "CUDA     {cuda} (compute capability: {capability})")?;
+    row("CUDA     ", &format!("{cuda} (compute capability: {capability})"), out)?;
     if let Some([low, high]) = measurement.sm_clock_mhz {
-        writeln!(out, "SM clock {low} to {high} MHz")?;
+        row("SM clock ", &format!("{low} to {high} MHz"), out)?;
     }
-    writeln!(out, "GEMM     {}", measurement.gemm_backend)?;
+    row("GEMM     ", &measurement.gemm_backend, out)?;
     if measurement.tensor_parallel > 1 {
         let ranks = measurement.tensor_parallel;
-        writeln!(out, "shard    one of {ranks} tensor-parallel ranks; collectives between them are not measured")?;
+        row(
+            "shard    ",
+            &format!("one of {ranks} tensor-parallel ranks; collectives between them are not measured"),
+            out,
+        )?;
     }
     if let Some(layers) = measurement.weight_layers {
-        writeln!(out, "weights  {layers} layers have weights of their own, the others share them")?;
+        row("weights  ", &format!("{layers} layers have weights of their own, the others share them"), out)?;
     }
     for warning in &measurement.warnings {
         let advice = warning.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
-        writeln!(out, "warning  {}: {}{advice}", warning.code, warning.what)?;
+        row("warning  ", &format!("{}: {}{advice}", warning.code, warning.what), out)?;
     }
     measurement
         .not_measured
         .iter()
-        .try_for_each(|left_out| writeln!(out, "not measured: {}; {}", left_out.what, left_out.why))
+        .try_for_each(|left_out| row("not measured: ", &format!("{}; {}", left_out.what, left_out.why), out))
 }
 
 /// Intervals and protocol of a group, in rows like those of its origin.
@@ -39,7 +44,7 @@ pub(super) fn group(group: &AnyGroup<'_>, out: &mut impl Write) -> io::Result<()
     for figure in group.figures.figures() {
         let intervals = measured.of(figure.name);
         if let Some(stated) = interval(&figure, intervals) {
-            writeln!(out, "    95 %     {stated}")?;
+            row("    95 %     ", &stated, out)?;
         }
     }
     protocol(measured, out)
@@ -60,24 +65,24 @@ fn interval(figure: &Figure, intervals: &[Interval]) -> Option<String> {
 
 fn protocol(Measured { protocol, held_out, padding, .. }: &Measured, out: &mut impl Write) -> io::Result<()> {
     if let Some(protocol) = protocol {
-        writeln!(
-            out,
-            "    protocol {} rounds after {} warm-up visits, {} outliers kept, drift {}, stopped by: {}",
+        let text = format!(
+            "{} rounds after {} warm-up visits, {} outliers kept, drift {}, stopped by: {}",
             protocol.rounds, protocol.warm_up_visits, protocol.outliers, protocol.drift_ratio, protocol.stopped_by
-        )?;
+        );
+        row("    protocol ", &text, out)?;
     }
     if let Some(held_out) = held_out {
-        writeln!(
-            out,
-            "    held out {} sizes left out one after the other: median error {} %, at most {} % at {}",
+        let text = format!(
+            "{} sizes left out one after the other: median error {} %, at most {} % at {}",
             held_out.sizes, held_out.median_percent, held_out.worst_percent, held_out.worst_at
-        )?;
+        );
+        row("    held out ", &text, out)?;
     }
     if let Some(PaddingCost { us_per_row, low, high, samples, to_rows }) = padding {
-        writeln!(
-            out,
-            "    padding  {us_per_row} us a row between edges, {low} to {high} (95 %, {samples} samples), up to {to_rows} rows"
-        )?;
+        let text = format!(
+            "{us_per_row} us a row between edges, {low} to {high} (95 %, {samples} samples), up to {to_rows} rows"
+        );
+        row("    padding  ", &text, out)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::WIDTH;
 pub(super) fn paragraph(sink: &mut impl Write, text: &str, first: &str, rest: &str) -> io::Result<()> {
     let mut line = first.to_owned();
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in plain(text).split_whitespace() {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             writeln!(sink, "{line}")?;
             rest.clone_into(&mut line);
@@ -24,9 +24,21 @@ pub(super) fn paragraph(sink: &mut impl Write, text: &str, first: &str, rest: &s
     writeln!(sink, "{}", line.trim_end())
 }
 
+/// A text out of a file without what could command a terminal: control characters that are no blanks are replaced.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !c.is_whitespace() { '?' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_commands_a_terminal() {
+        let mut text = Vec::new();
+        paragraph(&mut text, "a\u{1b}[2J\u{7}\u{9b}m\r\n\tb", "", "").expect("a vector takes it all");
+        assert_eq!(text, b"a?[2J??m b\n");
+    }
 
     #[test]
     fn lines_stay_within_the_width_unless_one_word_is_longer() {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::grid::{Align, Grid};
-use super::prose::paragraph;
+use super::prose::{paragraph, plain};
 use crate::ProfileReport;
 
 /// Columns for the source of a group and its licence.
@@ -41,7 +41,7 @@ pub(super) fn provenance(profile: &ProfileReport, sink: &mut impl Write) -> io::
 
 /// The text in one line of at most `width` characters.
 fn cut(text: &str, width: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= width {
         return line;
     }

@@ -29,9 +29,17 @@ pub fn startup(report: &StartupReport, sink: &mut impl Write) -> io::Result<()> 
         "- ",
         "  ",
     )?;
-    let notes = if report.engine.name == "sglang" { SGLANG_NOTES } else { VLLM_NOTES };
-    notes.iter().try_for_each(|note| paragraph(sink, note, "- ", "  "))
+    let [about_memory, with_warm_up] = if report.engine.name == "sglang" { SGLANG_NOTES } else { VLLM_NOTES };
+    let is_without = report.warnings.iter().any(|warning| warning.code == WITHOUT_ENGINE);
+    let about_captures = if is_without { WITHOUT_WARM_UP_NOTE } else { with_warm_up };
+    [about_memory, about_captures].iter().try_for_each(|note| paragraph(sink, note, "- ", "  "))
 }
+
+/// The code of the warning that the profile's captures lack the engine's part.
+const WITHOUT_ENGINE: &str = "captures_without_engine";
+
+const WITHOUT_WARM_UP_NOTE: &str =
+    "The seconds of a capture are the driver's alone, as the warning says; the first capture of a start takes longer.";
 
 const VLLM_NOTES: [&str; 2] = [
     "The profiling run is the model's first, so it is also what compiles the model: a start-up log shows compilation \

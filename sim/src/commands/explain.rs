@@ -173,6 +173,7 @@ fn of_flags(arguments: &Arguments) -> Result<ExplainReport, Failure> {
     let pricing = cost.as_ref().map(|cost| (cost, options.asynchronous()));
     let step = step_of_flags(arguments, &options)?;
     let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
+    warnings.extend(profile.iter().flat_map(warnings::about_measurement));
     warnings.extend(warnings::of_step(FLAGS_NAME, &step.shape, &options.limits()));
     let dispatch = plan.dispatch_extent(&step.shape, step.extent);
     let mut rules = record_explain::rules(&plan, &step);

@@ -70,6 +70,7 @@ fn of_scenario(inputs: &Inputs) -> Result<LadderReport, Failure> {
         report.warnings.extend(warnings::of_plan(&candidate.name, &plan));
         report.candidates.push(record::ladder(&candidate.name, &candidate.options, &plan, Some(&inputs.profile)));
     }
+    report.warnings.extend(warnings::about_measurement(&inputs.profile));
     Ok(report)
 }
 
@@ -77,9 +78,11 @@ fn of_flags(flags: &EngineFlags, profile: Option<&str>) -> Result<LadderReport, 
     let profile: Option<Profile> = profile.map(inputs::named_profile).transpose()?;
     let options = EngineOptions::Vllm(flags.options(profile.as_ref()));
     let plan = GraphPlan::build(&options, None)?;
+    let mut warnings = warnings::of_plan(FLAGS_NAME, &plan);
+    warnings.extend(profile.iter().flat_map(warnings::about_measurement));
     Ok(LadderReport {
         engine: engine(&options),
-        warnings: warnings::of_plan(FLAGS_NAME, &plan),
+        warnings,
         candidates: vec![record::ladder(FLAGS_NAME, &options, &plan, profile.as_ref())],
     })
 }

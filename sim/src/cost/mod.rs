@@ -7,7 +7,7 @@
 //! launch = operations x (launch + framework)                            without a graph
 //!        = replay, its nodes included                                   FULL
 //!        = pieces x replay + nodes + attention launches x (launch + framework)   PIECEWISE
-//! updates = executables updated x update                                deduplicated graphs of another size
+//! updates = executables updated x (update + its share of the nodes)     deduplicated graphs of another size
 //! ```
 //!
 //! The attention between two pieces is launched as the engine launches a step without a graph: by the compiled model in

@@ -83,6 +83,7 @@ pub struct CostModel {
     launch_compiled_ns: u64,
     launch_piecewise_ns: u64,
     launch_full_ns: u64,
+    /// Of one executable.
     update_us: f64,
     eager: Execution,
     /// Pieces of a PIECEWISE step.
@@ -126,7 +127,7 @@ impl CostModel {
                 pieces * replay.fixed_us + nodes_us + f64::from(ops.attention_launches) * break_op_us,
             ),
             launch_full_ns: nanoseconds(replay.fixed_us + nodes_us),
-            update_us: machine.update.figures.update_us,
+            update_us: update_us(profile, pieces),
             eager: side.eager,
             pieces: side.pieces,
             derived: derived_groups(profile),
@@ -275,6 +276,12 @@ impl CostModel {
     }
 }
 
+/// Host microseconds of updating one executable of a step in so many pieces, each with its share of the nodes.
+fn update_us(profile: &Profile, pieces: f64) -> f64 {
+    let update = &profile.machine.update.figures;
+    update.update_us + update.node_us * f64::from(profile.engine.ops.figures.graph_nodes) / pieces
+}
+
 /// Requests that the graph of a FULL step holds beyond the real ones.
 fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> Requests {
     Requests(match dispatch.descriptor.mode {
@@ -342,6 +349,8 @@ fn nanoseconds(us: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use calibrate::profile::Update;
+
     use crate::engine::shape::Descriptor;
 
     fn model(profile: &str, eager: Execution) -> CostModel {
@@ -474,6 +483,19 @@ mod tests {
         let more_us = f64::from(ops.attention_launches) * (dispatch.eager_us - dispatch.compiled_us);
         let difference_us = (piecewise_ns(Execution::Eager) - piecewise_ns(Execution::CompiledEager)) / 1e3;
         assert!((difference_us - more_us).abs() < 2e-3, "{difference_us} {more_us}");
+    }
+
+    #[test]
+    fn an_update_costs_its_share_of_the_nodes() {
+        let mut profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+        profile.machine.update.figures = Update { update_us: 5.0, node_us: 0.25 };
+        let nodes = f64::from(profile.engine.ops.figures.graph_nodes);
+        for pieces in [1.0, 33.0] {
+            let all_us = pieces * update_us(&profile, pieces);
+            assert!((all_us - (5.0 * pieces + 0.25 * nodes)).abs() < 1e-9, "{all_us} for {pieces} pieces");
+        }
+        profile.machine.update.figures = Update { update_us: 100.0, node_us: 0.0 };
+        assert!((update_us(&profile, 33.0) - 100.0).abs() < 1e-12, "of a profile without the second figure");
     }
 
     #[test]

@@ -103,26 +103,31 @@ impl Startup {
 /// Seconds of each capture, in the order of captures: its warm-up run included, and the first capture's extra.
 #[must_use]
 pub fn capture_seconds(profile: &Profile, captures: &[Descriptor]) -> Vec<f64> {
-    let figures = &profile.machine.capture.figures;
-    let mut extra_s = figures.first_extra_s;
-    let seconds = |descriptor: &Descriptor| {
-        let usual_s = match descriptor.mode {
-            RuntimeMode::Full => figures.full_s,
-            RuntimeMode::Piecewise => figures.piecewise_s,
-            RuntimeMode::None => 0.0,
-        };
-        usual_s + std::mem::take(&mut extra_s)
-    };
+    let mut extra_s = profile.machine.capture.figures.first_extra_s;
+    let seconds = |descriptor: &Descriptor| usual_s(profile, descriptor.mode) + std::mem::take(&mut extra_s);
     captures.iter().map(seconds).collect()
+}
+
+/// Seconds of a capture that is not the first: the profile's own, and what its engine half declares on top.
+fn usual_s(profile: &Profile, mode: RuntimeMode) -> f64 {
+    let figures = &profile.machine.capture.figures;
+    let engine_s = profile.engine.startup.figures.per_capture_s.unwrap_or(0.0);
+    match mode {
+        RuntimeMode::Full => figures.full_s + engine_s,
+        RuntimeMode::Piecewise => figures.piecewise_s + engine_s,
+        RuntimeMode::None => 0.0,
+    }
 }
 
 /// Seconds that capturing `descriptors` takes, the first capture's extra included.
 #[must_use]
 pub fn capture_s(profile: &Profile, descriptors: &[Descriptor]) -> f64 {
-    let capture = &profile.machine.capture.figures;
-    let count = |mode| descriptors.iter().filter(|descriptor| descriptor.mode == mode).count() as f64;
-    let first_extra_s = if descriptors.is_empty() { 0.0 } else { capture.first_extra_s };
-    count(RuntimeMode::Full) * capture.full_s + count(RuntimeMode::Piecewise) * capture.piecewise_s + first_extra_s
+    let first_extra_s = if descriptors.is_empty() { 0.0 } else { profile.machine.capture.figures.first_extra_s };
+    let of_mode = |mode| {
+        let count = descriptors.iter().filter(|descriptor| descriptor.mode == mode).count();
+        count as f64 * usual_s(profile, mode)
+    };
+    of_mode(RuntimeMode::Full) + of_mode(RuntimeMode::Piecewise) + first_extra_s
 }
 
 #[cfg(test)]
@@ -158,6 +163,9 @@ mod tests {
         let captures = [RuntimeMode::Piecewise, RuntimeMode::Piecewise, RuntimeMode::Full].map(descriptor);
         assert_eq!(capture_seconds(&profile, &captures), [2.5, 0.5, 0.25]);
         assert!((capture_s(&profile, &captures) - 3.25).abs() < 1e-12);
+        profile.engine.startup.figures.per_capture_s = Some(0.125);
+        assert_eq!(capture_seconds(&profile, &captures), [2.625, 0.625, 0.375]);
+        assert!((capture_s(&profile, &captures) - 3.625).abs() < 1e-12);
     }
 
     #[test]
