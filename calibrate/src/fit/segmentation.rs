@@ -38,10 +38,13 @@ impl Segment {
         if self.is_sloped { 2.0 } else { 1.0 }
     }
 
-    /// Squared standard error of the line at `x`.
+    /// Squared standard error of the line at `x`. Where the points lie farther from it than their errors allow, as those of
+    /// two short treads on one line do, it is as much larger.
     pub(super) fn variance_at(&self, x: f64) -> f64 {
         let of_slope = if self.is_sloped { (x - self.mean_x).powi(2) / self.spread_x } else { 0.0 };
-        1.0 / self.weight + of_slope
+        let free = self.len() as f64 - self.parameters();
+        let excess = if free > 0.0 { (self.misfit / free).max(1.0) } else { 1.0 };
+        excess * (1.0 / self.weight + of_slope)
     }
 }
 

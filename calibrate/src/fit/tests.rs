@@ -300,3 +300,22 @@ fn the_slope_between_edges_knows_nothing_of_edges() {
     assert!((stairs.slope(&x, &y).expect("two treads") - 0.25).abs() < 1e-9);
     assert_eq!(Staircase::of(&[1.0], &[5.0], &[0.1]).slope(&[1.0], &[5.0]), None);
 }
+
+#[test]
+fn two_treads_that_pass_for_one_prove_nothing() {
+    // 32 and 64 alone are no tread, so the fit takes 16 with them: a line that no point lies on, beside an edge of its own.
+    let x = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 65.0, 96.0, 128.0];
+    let y = x.map(|rows| {
+        if rows <= 16.0 {
+            9.7
+        } else if rows <= 64.0 {
+            12.7
+        } else {
+            17.7
+        }
+    });
+    let stairs = Staircase::of(&x, &y, &[0.01; 10]);
+    let proven: Vec<f64> = stairs.edges.iter().map(|edge| edge.below).collect();
+    assert!(proven.iter().all(|below| [16.0, 64.0].contains(below)), "{stairs:?}");
+    assert!(stairs.doubtful.iter().any(|(edge, _)| edge.below < 16.0), "{stairs:?}");
+}

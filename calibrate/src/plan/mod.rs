@@ -265,7 +265,7 @@ impl Grids {
         let sequences: &[u32] = if is_quick {
             &[1, 8, 64, 128, 256]
         } else {
-            &[1, 2, 4, 8, 16, 32, 64, 65, 96, 128, 129, 192, 256, 257, 384, 512]
+            &[1, 2, 4, 8, 16, 17, 32, 64, 65, 96, 128, 129, 192, 256, 257, 320, 384, 385, 448, 512]
         };
         let sequences: BTreeSet<u32> = sequences.iter().copied().chain([ladder.largest()]).collect();
         Self {
