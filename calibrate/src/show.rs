@@ -120,6 +120,8 @@ fn figures(profile: &Profile, table: &str) -> Vec<String> {
             let read = machine.bandwidth.as_ref().map(|group| format!("{} GB/s", group.figures.read_gb_per_s));
             read.into_iter().collect()
         }
+        "machine.eager_gap" => machine.eager_gap.iter().flat_map(|group| gap(&group.figures)).collect(),
+        "machine.piecewise_gap" => machine.piecewise_gap.iter().flat_map(|group| gap(&group.figures)).collect(),
         "machine.attention" => machine.attention.iter().flat_map(|group| attention(&group.figures)).collect(),
         "engine.attention" => engine.attention.iter().flat_map(|group| attention(&group.figures)).collect(),
         _ => engine_figures(profile, table),
@@ -192,6 +194,18 @@ fn curve(curve: &Curve, quantity: &str, at: &[f64]) -> Vec<String> {
     let inside = at.iter().map(|&x| (x, curve.at(x))).filter(|(_, reading)| reading.outside.is_none());
     let values = inside.map(|(x, reading)| format!("{x}: {:.3}", reading.value / 1e3)).collect::<Vec<_>>();
     vec![shape, format!("ms at {quantity}: {}", values.join(", "))]
+}
+
+/// What a gap is at its ends: tens or hundreds of microseconds, that hardly change with rows.
+fn gap(gap: &Curve) -> Vec<String> {
+    let at = |x: f64| format!("{:.1} us at {x}", gap.within(x));
+    match gap {
+        Curve::Table(table) => {
+            let (x, last) = (table.x(), table.x().len() - 1);
+            vec![format!("{} knots: {}, {} rows", x.len(), at(x[0]), at(x[last]))]
+        }
+        Curve::Line(_) | Curve::Constant(_) => curve(gap, "rows", &[]),
+    }
 }
 
 fn attention(attention: &Attention) -> Vec<String> {

@@ -15,7 +15,11 @@ pub struct CostTerms {
     /// Device: making the next drafts, ns; 0 without a drafter, or where its cost is not given.
     #[serde(default)]
     pub drafting_ns: u64,
-    /// Device: sum of the four terms above, ns.
+    /// Device: what the step takes longer than as one graph, launched one by one or in pieces, ns; 0 under FULL, and where the
+    /// profile does not have it.
+    #[serde(default)]
+    pub gap_ns: u64,
+    /// Device: sum of the five terms above, ns.
     pub device_ns: u64,
     /// Host: the engine's fixed work per step, ns.
     pub step_overhead_ns: u64,
@@ -37,12 +41,13 @@ pub struct CostTerms {
 impl CostTerms {
     /// The terms with their names, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("dense_ns", self.dense_ns),
             ("head_ns", self.head_ns),
             ("attention_ns", self.attention_ns),
             ("drafting_ns", self.drafting_ns),
+            ("gap_ns", self.gap_ns),
             ("device_ns", self.device_ns),
             ("step_overhead_ns", self.step_overhead_ns),
             ("request_overhead_ns", self.request_overhead_ns),

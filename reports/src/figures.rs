@@ -160,6 +160,7 @@ figures! {
         cost.head_ms, "  device: head, ms", "ms a step", Plain, Lower;
         cost.attention_ms, "  device: attention, ms", "ms a step", Plain, Lower;
         cost.drafting_ms, "  device: drafting, ms", "ms a step", Plain, Lower;
+        cost.gap_ms, "  device: gaps, ms", "ms a step", Plain, Lower;
         cost.step_overhead_ms, "  host: step overhead, ms", "ms a step", Plain, Lower;
         cost.request_overhead_ms, "  host: request overhead, ms", "ms a step", Plain, Lower;
         cost.launch_ms, "  host: launch, ms", "ms a step", Plain, Lower;

@@ -339,6 +339,9 @@ pub struct CostBreakdown {
     pub attention_ms: Figure,
     /// Device: making the next drafts, as the scenario declares it, ms a step.
     pub drafting_ms: Figure,
+    /// Device: what steps take longer than as one graph, launched one by one or in pieces, ms a step.
+    #[serde(default)]
+    pub gap_ms: Figure,
     /// Host: the engine's fixed work, ms a step.
     pub step_overhead_ms: Figure,
     /// Host: the engine's work per request, ms a step.

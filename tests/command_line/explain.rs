@@ -133,7 +133,7 @@ fn the_terms_of_a_cost_add_up() {
     for other in alternatives.iter().chain([&report["chosen"]]) {
         let cost = &other["cost"];
         let ns = |term: &str| cost[term].as_i64().unwrap_or_else(|| panic!("{term} in {cost}"));
-        assert_eq!(ns("dense_ns") + ns("head_ns") + ns("attention_ns"), ns("device_ns"), "{cost}");
+        assert_eq!(ns("dense_ns") + ns("head_ns") + ns("attention_ns") + ns("gap_ns"), ns("device_ns"), "{cost}");
         assert!(ns("step_ns") >= ns("device_ns"), "{cost}");
         if let Some(difference) = other["difference_ns"].as_i64() {
             assert_eq!(ns("step_ns") - chosen, difference, "{other}");

@@ -1,6 +1,6 @@
 //! Law 9.
 
-use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Surface};
+use calibrate::profile::{Attention, Axis, Curve, Group, Kind, Overlap, Profile, Surface, Table};
 use sim::cost::{CostGroup, Execution, StepCost};
 use sim::engine::shape::RuntimeMode;
 use sim::observe::{Event, StepScheduled};
@@ -15,6 +15,7 @@ struct Prices<'a> {
     setup: &'a Setup,
     inside: u64,
     outside: u64,
+    gaps: u64,
 }
 
 /// One figure of the profile, read at one place.
@@ -67,6 +68,25 @@ impl Prices<'_> {
         }
     }
 
+    /// Linear between two knots, and as at the nearest beyond them.
+    fn gap_ns(&self, execution: Execution, rows: f64) -> u64 {
+        let machine = &self.profile.machine;
+        let gap = match execution {
+            Execution::Eager | Execution::CompiledEager => machine.eager_gap.as_ref(),
+            Execution::Piecewise => machine.piecewise_gap.as_ref(),
+            Execution::Full => None,
+        };
+        let Some(Curve::Table(table)) = gap.map(|gap| &gap.figures) else { return 0 };
+        let knots: Vec<(f64, f64)> = table.x().iter().copied().zip(table.y().iter().copied()).collect();
+        let (first, last) = (knots[0], knots[knots.len() - 1]);
+        let between = knots.windows(2).find(|pair| (pair[0].0..=pair[1].0).contains(&rows));
+        ns(match between {
+            Some(&[(x0, y0), (x1, y1)]) => y0 + (y1 - y0) * (rows - x0) / (x1 - x0),
+            _ if rows < first.0 => first.1,
+            _ => last.1,
+        })
+    }
+
     /// The declared time, or its part for fewer drafts by the schedule of batch sizes.
     fn drafting_ns(&self, requests: u32) -> u64 {
         let options = vllm(self.setup);
@@ -114,6 +134,7 @@ impl Prices<'_> {
             head_ns: ns(figures[1].us),
             attention_ns,
             drafting_ns: if samples().next().is_some() { self.drafting_ns(requests) } else { 0 },
+            gap_ns: self.gap_ns(execution, f64::from(key.tokens)),
             step_overhead_ns: ns(host.step_overhead_us),
             request_overhead_ns: ns(host.per_request_us * f64::from(requests)),
             launch_ns: ns(self.launch_us(execution)),
@@ -121,6 +142,7 @@ impl Prices<'_> {
             mixed_as_sum: summed,
             ..StepCost::default()
         };
+        self.gaps += u64::from(expected.gap_ns > 0);
         for figure in &figures {
             expected.outside = expected.outside.with(figure.group, !figure.inside);
             let derived = figure.inside && self.is_derived(figure.group, f64::from(key.tokens));
@@ -186,7 +208,8 @@ fn ns(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// Ranges that small runs leave, and one attention kernel for prefills and decodes without a table of both.
+/// Ranges that small runs leave, one attention kernel for prefills and decodes without a table of both, and gaps of steps
+/// that are not one graph.
 fn narrow(house: &mut House) -> Result<(), String> {
     if let Curve::Line(line) = &mut house.profile.machine.dense.figures {
         line.valid = [3.0, 40.0];
@@ -194,26 +217,41 @@ fn narrow(house: &mut House) -> Result<(), String> {
     if let Some(attention) = house.profile.engine.attention.as_mut() {
         attention.figures.separate_kernels &= house.profile.overlap == Overlap::Pipelined;
     }
+    let gap = |rows: [f64; 3], us: [f64; 3]| {
+        let axis = Axis::new(rows.to_vec()).expect("they rise");
+        let figures = Curve::Table(Table::new(axis, us.to_vec()).expect("as many"));
+        Some(Group { figures, ..house.profile.machine.dense.clone() })
+    };
+    let gaps = (gap([2.0, 9.0, 33.0], [210.5, 190.25, 230.0]), gap([4.0, 8.0, 16.0], [90.0, 130.0, 70.125]));
+    (house.profile.machine.eager_gap, house.profile.machine.piecewise_gap) = gaps;
     house.prepare_again(|_| {})
 }
 
 /// Every price is the profile's, term by term, and a figure read outside its range always carries its flag.
 #[test]
 fn law_9_no_cost_from_outside_its_range_without_a_flag() {
-    for_all("law 9", 192, &["steps inside", "steps outside", "mixed attention as sum"], |case, seen| {
-        let mut house = case.open()?;
-        narrow(&mut house)?;
-        for (candidate, setup) in house.setups.iter().enumerate() {
-            let mut prices = Watched(Prices { profile: &house.profile, setup, inside: 0, outside: 0 });
-            let outcome = house.serve(candidate, &mut prices)?;
-            let (totals, before) = (&outcome.summary.steps, &outcome.summary.steps_before_cut);
-            let flagged = totals.outside_steps + before.outside_steps;
-            require(flagged == prices.0.outside, || format!("{flagged} steps flagged, {} outside", prices.0.outside))?;
-            seen.add_run(&outcome);
-            seen.add("steps inside", prices.0.inside);
-            seen.add("steps outside", prices.0.outside);
-            seen.add("mixed attention as sum", totals.mixed_as_sum_steps);
-        }
-        Ok(())
-    });
+    for_all(
+        "law 9",
+        192,
+        &["steps inside", "steps outside", "steps with gaps", "mixed attention as sum"],
+        |case, seen| {
+            let mut house = case.open()?;
+            narrow(&mut house)?;
+            for (candidate, setup) in house.setups.iter().enumerate() {
+                let mut prices = Watched(Prices { profile: &house.profile, setup, inside: 0, outside: 0, gaps: 0 });
+                let outcome = house.serve(candidate, &mut prices)?;
+                let (totals, before) = (&outcome.summary.steps, &outcome.summary.steps_before_cut);
+                let flagged = totals.outside_steps + before.outside_steps;
+                require(flagged == prices.0.outside, || {
+                    format!("{flagged} steps flagged, {} outside", prices.0.outside)
+                })?;
+                seen.add_run(&outcome);
+                seen.add("steps inside", prices.0.inside);
+                seen.add("steps outside", prices.0.outside);
+                seen.add("steps with gaps", prices.0.gaps);
+                seen.add("mixed attention as sum", totals.mixed_as_sum_steps);
+            }
+            Ok(())
+        },
+    );
 }

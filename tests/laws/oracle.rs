@@ -186,6 +186,7 @@ impl Files {
             is("accepted", report.spec_decode.accepted_tokens, Some(sum(|step| step.accepted.into())))?;
         }
         is("drafting", report.cost.drafting_ms, mean(sum(|step| step.cost.drafting_ns) / 1e6))?;
+        is("gap", report.cost.gap_ms, mean(sum(|step| step.cost.gap_ns) / 1e6))?;
         is("dense", report.cost.dense_ms, mean(sum(|step| step.cost.dense_ns) / 1e6))?;
         is("head", report.cost.head_ms, mean(sum(|step| step.cost.head_ns) / 1e6))?;
         is("attention", report.cost.attention_ms, mean(sum(|step| step.cost.attention_ns) / 1e6))?;

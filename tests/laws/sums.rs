@@ -75,7 +75,7 @@ impl<'a> Count<'a> {
         let ms = |terms: &[&str]| report.total(&terms.iter().map(|term| format!("cost.{term}")).collect::<Vec<_>>());
         close(report.number("mean_batch_rows"), per_step(kept.rows))?;
         close(
-            ms(&["dense_ms", "head_ms", "attention_ms", "drafting_ms"]),
+            ms(&["dense_ms", "head_ms", "attention_ms", "drafting_ms", "gap_ms"]),
             per_step(kept.device_ns).map(|ns| ns / 1e6),
         )?;
         close(report.number("host_ms_per_step"), per_step(kept.host_ns).map(|ns| ns / 1e6))?;

@@ -44,6 +44,7 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
     let separate_kernels = results.prefill.result().separate_kernels;
     let findings = Findings {
         memory: about.memory,
+        attention_layers: about.model.geometry.attention_layers(),
         launch: results.launch.found(),
         rungs: results.rungs.found(),
         executables: Some(results.executables.found()),

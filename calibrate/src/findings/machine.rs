@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kernels::units::Bytes;
 
 use super::error::Unusable;
+use super::gap;
 use super::stated::{Statement, figure, held_out, padding_cost, positive, protocol, rounded};
 use crate::graph_mode::Mode;
 use crate::measure::{Campaign, Estimate, median};
@@ -31,6 +32,8 @@ pub struct Found<'a, R> {
 pub struct Findings<'a> {
     /// All memory of the device, as its driver reports it.
     pub memory: Bytes,
+    /// Attention layers of the model.
+    pub attention_layers: u32,
     /// Launches and nodes.
     pub launch: Found<'a, LaunchCosts>,
     /// Captured sizes.
@@ -51,7 +54,7 @@ pub struct Findings<'a> {
 
 impl<R> Found<'_, R> {
     /// What is stated of figures with these intervals.
-    fn stated(&self, intervals: Vec<(&'static str, Vec<Interval>)>) -> Measured {
+    pub(super) fn stated(&self, intervals: Vec<(&'static str, Vec<Interval>)>) -> Measured {
         Measured { protocol: protocol(self.campaigns), intervals, ..Measured::default() }
     }
 }
@@ -89,6 +92,14 @@ pub fn machine(found: &Findings<'_>, statement: &Statement) -> Result<Machine, U
         capture: capture(&found.rungs, statement)?,
         bandwidth,
         attention: attention.transpose()?,
+        eager_gap: Some(gap::eager(&found.rungs, found.launch.result, statement)?),
+        piecewise_gap: Some(gap::piecewise(
+            &found.rungs,
+            found.dense.result,
+            found.launch.result,
+            found.attention_layers,
+            statement,
+        )?),
     })
 }
 
@@ -258,7 +269,7 @@ fn head(found: &Found<'_, HeadTable>, statement: &Statement) -> Result<Group<Cur
     Ok(statement.kernels(curve, method, Some(valid), measured))
 }
 
-fn curve<R>(
+pub(super) fn curve<R>(
     what: &'static str,
     quantity: &str,
     points: &[(f64, Estimate)],

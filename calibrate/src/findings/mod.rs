@@ -2,6 +2,7 @@
 
 mod engine;
 mod error;
+mod gap;
 mod machine;
 mod rungs;
 mod stated;

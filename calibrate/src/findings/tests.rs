@@ -9,7 +9,7 @@ use super::*;
 use crate::graph_mode::Mode;
 use crate::measure::{Campaign, Drift, Estimate, Range, StoppedBy};
 use crate::probe::result as found;
-use crate::profile::{AnyGroup, Curve, Identity, Kind, Measurement, Overlap, Profile};
+use crate::profile::{AnyGroup, Curve, Group, Identity, Kind, Measurement, Overlap, Profile};
 
 fn about(value: f64) -> Estimate {
     Estimate { value, low: value * 0.98, high: value * 1.01, samples: 12 }
@@ -68,6 +68,7 @@ fn rung(mode: Mode, rows: u32) -> found::RungCosts {
         eager_host_us: about(110.0),
         eager_device_us: about(340.0 + size),
         gap_us: about(40.0),
+        beyond_full_us: (mode == Mode::Piecewise).then(|| about(15.0)),
         pool_growth: Bytes(if rows == 8 { 10 << 20 } else { 0 }),
         driver_growth_bytes: 0,
         live_peak: Bytes(u64::from(rows) << 20),
@@ -146,6 +147,7 @@ impl Planted {
     fn findings(&self) -> Findings<'_> {
         Findings {
             memory: Bytes(140 << 30),
+            attention_layers: 2,
             launch: self.of(&self.launch),
             rungs: self.of(&self.rungs),
             executables: Some(self.of(&self.executables)),
@@ -284,12 +286,50 @@ fn what_stands_in_for_the_models_kernels_is_declared() {
         .filter(|group| group.name.starts_with("machine.") && group.provenance.kind == Kind::Declared)
         .map(|group| (group.name, group.measured.is_none()))
         .collect();
-    assert_eq!(declared, [("machine.dense", true), ("machine.head", true), ("machine.attention", true)]);
+    let of_kernels =
+        ["machine.dense", "machine.head", "machine.attention", "machine.eager_gap", "machine.piecewise_gap"];
+    assert_eq!(declared, of_kernels.map(|group| (group, true)));
     assert!(profile.machine.dense.provenance.source.ends_with("its weights are FP8"));
     Profile::from_toml(&profile.to_toml(), "memory").unwrap();
     let double = Statement { kind: Kind::Double, ..shapes };
     let machine = machine(&planted().findings(), &double).unwrap();
     assert_eq!(machine.dense.provenance.kind, Kind::Double, "of the double, always");
+}
+
+/// Differences of whole steps, and where a mode is missing what lines over empty kernels say of as many launches.
+#[test]
+fn gaps_are_those_of_whole_steps_or_of_empty_kernels() {
+    let gaps = |planted: &Planted| {
+        let machine = machine(&planted.findings(), &statement()).unwrap();
+        [machine.eager_gap, machine.piecewise_gap].map(|gap| gap.unwrap())
+    };
+    let both = gaps(&planted());
+    for (gap, us) in both.iter().zip([40.0, 15.0]) {
+        let Curve::Table(table) = &gap.figures else { panic!("{gap:?}") };
+        assert_eq!((table.x(), table.y()), (&[1.0, 4.0, 8.0][..], &[us; 3][..]));
+        assert_eq!(gap.measured.as_ref().unwrap().of("us").len(), 3);
+    }
+    let method = |gap: &Group<Curve>| gap.provenance.method.clone().unwrap();
+    let costs = planted().launch;
+    let line = |cost: found::LinearCost, count: f64| cost.fixed_us.value + count * cost.each_us.value;
+    let mut one = planted();
+    one.rungs.rungs.retain(|rung| rung.mode == Mode::Piecewise);
+    for rung in &mut one.rungs.rungs {
+        (rung.beyond_full_us, rung.nodes) = (None, 35);
+    }
+    let [eager, piecewise] = gaps(&one);
+    // 44 launches with 3 of the head; 6 of the others lie between the pieces.
+    let expected = line(costs.eager_device, 41.0) - line(costs.graph_device, 41.0);
+    assert!((eager.figures.within(4.0) - expected.max(1e-6)).abs() < 1e-3 * expected.abs(), "{eager:?} {expected}");
+    let each_us = costs.eager_device.each_us.value - costs.graph_device.each_us.value;
+    let expected = 2.0 * costs.graph_device.fixed_us.value + 6.0 * each_us;
+    assert!((piecewise.figures.within(4.0) - expected).abs() < 1e-3 * expected.abs(), "{piecewise:?} {expected}");
+    assert!([&eager, &piecewise].iter().all(|gap| method(gap).contains("for FULL was not captured")));
+    let mut other = planted();
+    other.rungs.rungs.retain(|rung| rung.mode == Mode::Full && rung.rows.0 == 4);
+    let [eager, piecewise] = gaps(&other);
+    assert_eq!(eager.figures, Curve::Constant(40.0), "one rung is no table");
+    assert!(method(&piecewise).contains("for PIECEWISE was not captured"), "{piecewise:?}");
 }
 
 #[test]

@@ -122,6 +122,9 @@ pub struct RungCosts {
     pub eager_device_us: Estimate,
     /// Device time that the replay saves.
     pub gap_us: Estimate,
+    /// Device time of a PIECEWISE replay beyond that of the FULL replay of as many rows, where both were captured.
+    #[serde(default)]
+    pub beyond_full_us: Option<Estimate>,
     /// What the shared pool took for it.
     pub pool_growth: Bytes,
     /// What the driver's free memory fell by meanwhile; negative where it rose.

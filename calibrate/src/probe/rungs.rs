@@ -92,6 +92,8 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
     let costs = descriptors.iter().enumerate().map(|(replay, descriptor)| {
         let rung = ladder.iter().position(|rows| *rows == descriptor.rows).unwrap_or_default();
         let step = descriptors.len() + rung;
+        let is_full = |other: &Descriptor| other.mode == Mode::Full && other.rows == descriptor.rows;
+        let full = descriptors.iter().position(is_full).filter(|_| descriptor.mode == Mode::Piecewise);
         let (graphs, nodes) = descriptor.captured.graphs_and_nodes();
         let once = &descriptor.once;
         RungCosts {
@@ -111,6 +113,7 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
             eager_host_us: host_us[step],
             eager_device_us: device_us[step],
             gap_us: device.derive(|medians_us| medians_us[step] - medians_us[replay]),
+            beyond_full_us: full.map(|full| device.derive(|medians_us| medians_us[replay] - medians_us[full])),
             pool_growth: once.pool_growth,
             driver_growth_bytes: once.driver_growth_bytes,
             live_peak: once.live_peak,

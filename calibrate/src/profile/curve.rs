@@ -48,6 +48,16 @@ impl Curve {
         }
     }
 
+    /// The cost at `x`, or at the end of the range that lies nearest to it.
+    pub fn within(&self, x: f64) -> f64 {
+        let [first, last] = match self {
+            Self::Table(table) => [table.x()[0], table.axis.last()],
+            Self::Line(line) => line.valid,
+            Self::Constant(value) => return *value,
+        };
+        self.at(x.clamp(first, last)).value
+    }
+
     /// The cost at `x`.
     pub fn at(&self, x: f64) -> Reading {
         match self {
@@ -67,6 +77,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table of measured knots; `y` has a value for each.
+    pub fn new(axis: Axis, y: Vec<f64>) -> Option<Self> {
+        (axis.knots().len() == y.len()).then_some(Self { axis, y, measured_to: None })
+    }
+
     /// The quantity's knots.
     pub fn x(&self) -> &[f64] {
         self.axis.knots()

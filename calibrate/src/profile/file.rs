@@ -206,6 +206,8 @@ pub(super) struct MachineFile {
     pub(super) capture: CaptureFile,
     pub(super) bandwidth: Option<BandwidthFile>,
     pub(super) attention: Option<AttentionFile>,
+    pub(super) eager_gap: Option<DenseFile>,
+    pub(super) piecewise_gap: Option<DenseFile>,
 }
 
 #[derive(Deserialize)]

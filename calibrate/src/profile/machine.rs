@@ -28,6 +28,11 @@ pub struct Machine {
     pub bandwidth: Option<Group<Bandwidth>>,
     /// Attention of the calibration run's own kernels, where measured.
     pub attention: Option<Group<Attention>>,
+    /// Rows -> device microseconds by which a step launched one by one takes longer than its FULL graph, where measured;
+    /// beyond the first and the last rows it stays as it is there, for launches do not grow with rows.
+    pub eager_gap: Option<Group<Curve>>,
+    /// The same of a PIECEWISE step, by the rows of its graphs.
+    pub piecewise_gap: Option<Group<Curve>>,
 }
 
 /// Device memory.

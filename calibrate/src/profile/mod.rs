@@ -4,7 +4,7 @@
 //! engine adds on top and a calibration run cannot see. The figures serve these formulas:
 //!
 //! ```text
-//! device            = dense(rows) + head(sequences) + attention
+//! device            = dense(rows) + head(sequences) + attention + gap(rows)
 //! host              = step_overhead + per_request * requests + launch
 //! launch, eager     = ops.eager * (launch_us + dispatch.eager_us)
 //!         compiled  = ops.compiled * (launch_us + dispatch.compiled_us)
@@ -12,6 +12,9 @@
 //!                     + attention_launches * (launch_us + dispatch.compiled_us) + padding_bookkeeping_us
 //!         FULL      = fixed_us + graph_nodes * node_us + padding_bookkeeping_us
 //! ```
+//!
+//! `gap` is what a step takes longer on the device than as one graph, `eager_gap` without a graph and `piecewise_gap` in
+//! pieces; it is nothing under FULL, and where a profile has none.
 //!
 //! How host and device time combine is the profile's [`Overlap`].
 
@@ -120,6 +123,8 @@ impl Profile {
         ];
         groups.extend(machine.bandwidth.as_ref().map(|group| group.named("machine.bandwidth")));
         groups.extend(machine.attention.as_ref().map(|group| group.named("machine.attention")));
+        groups.extend(machine.eager_gap.as_ref().map(|group| group.named("machine.eager_gap")));
+        groups.extend(machine.piecewise_gap.as_ref().map(|group| group.named("machine.piecewise_gap")));
         groups.extend(engine.attention.as_ref().map(|group| group.named("engine.attention")));
         groups.extend([
             engine.ops.named("engine.ops"),

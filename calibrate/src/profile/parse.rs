@@ -313,6 +313,11 @@ impl Origin<'_> {
         }
     }
 
+    /// Written as the staircase is.
+    fn gap(self, table: &str, file: Option<&DenseFile>) -> Parsed<Option<Group<Curve>>> {
+        file.map(|file| self.group(table, self.dense(table, file)?, file.stated())).transpose()
+    }
+
     fn head(self, table: &str, file: &HeadFile) -> Parsed<Curve> {
         match (&file.table, &file.constant) {
             (Some(t), None) => self.table(table, ("sequences", &t.sequences), &t.us, t.measured_to_sequences.as_ref()),
@@ -462,6 +467,8 @@ impl Origin<'_> {
             capture: self.group("machine.capture", capture, file.capture.stated())?,
             bandwidth,
             attention: self.attention("machine.attention", file.attention.as_ref())?,
+            eager_gap: self.gap("machine.eager_gap", file.eager_gap.as_ref())?,
+            piecewise_gap: self.gap("machine.piecewise_gap", file.piecewise_gap.as_ref())?,
         })
     }
 

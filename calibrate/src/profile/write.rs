@@ -203,6 +203,12 @@ impl Text {
             });
         }
         self.attention("machine.attention", machine.attention.as_ref());
+        let gaps = [("machine.eager_gap", &machine.eager_gap), ("machine.piecewise_gap", &machine.piecewise_gap)];
+        for (table, gap) in gaps {
+            if let Some(gap) = gap {
+                self.curve(table, "rows", gap);
+            }
+        }
     }
 
     fn engine(&mut self, engine: &Engine) {

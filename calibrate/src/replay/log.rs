@@ -148,7 +148,7 @@ pub struct Group {
 /// engine is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Predicted {
-    /// `dense_ns + head_ns + attention_ns`: device time of everything that a replay runs. Drafting is not among it.
+    /// `dense_ns + head_ns + attention_ns + gap_ns`: device time of everything that a replay runs. Drafting is not among it.
     pub device_ns: u64,
     /// `launch_ns`: host time of launches and replays. Updates of executables that graphs share are not replayed.
     pub launch_ns: u64,
@@ -374,7 +374,9 @@ fn predicted(cost: &Fields<'_>) -> Result<Predicted, LineError> {
     let [dense, head, attention] = ["dense_ns", "head_ns", "attention_ns"].map(|key| cost.count(key, NS_MOST));
     let [drafting, device] = ["drafting_ns", "device_ns"].map(|key| cost.count(key, 4 * NS_MOST));
     let launch = cost.count("launch_ns", NS_MOST)?;
-    let (run, drafting, device) = (dense? + head? + attention?, drafting?, device?);
+    // Logs of before there were gaps have none.
+    let gap = if cost.object.contains_key("gap_ns") { cost.count("gap_ns", NS_MOST)? } else { 0 };
+    let (run, drafting, device) = (dense? + head? + attention? + gap, drafting?, device?);
     if run + drafting != device {
         let expected = format!("{}: the sum of its terms", run + drafting);
         return Err(cost.wrong("device_ns", &device.to_string(), &expected));
@@ -477,6 +479,16 @@ mod tests {
         assert_eq!(pair.predicted, Predicted { device_ns: 1_446, launch_ns: 50 + 60 });
         let graph = GraphKey { mode: Mode::Full, rows: Rows(4), requests: Some(4), uniform: Some(1) };
         assert_eq!((pair.shape.graph, pair.shape.rows, pair.shape.decode_context), (Some(graph), Rows(4), 90));
+    }
+
+    #[test]
+    fn gaps_are_device_time_where_a_log_has_them() {
+        let with =
+            STEP.replace("\"drafting_ns\":0,\"device_ns\":723", "\"drafting_ns\":4,\"gap_ns\":9,\"device_ns\":736");
+        let log = read(&[HEADER, &with]).unwrap().unwrap();
+        assert_eq!(log.candidates[0].groups[0].predicted, Predicted { device_ns: 732, launch_ns: 50 });
+        let text = refused("\"drafting_ns\":0", "\"drafting_ns\":0,\"gap_ns\":-1");
+        assert_eq!(text, "`step.cost.gap_ns` = -1: expected a whole number from 0 to 1000000000000000");
     }
 
     #[test]

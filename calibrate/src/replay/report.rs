@@ -21,8 +21,8 @@ const MODES: [&str; 3] = ["FULL", "PIECEWISE", "NONE"];
 
 /// What is compared with what; what a replay cannot tell.
 const COMPARED: [&str; 4] = [
-    "Device: predicted dense_ns + head_ns + attention_ns against the time from a step's first kernel to its last,\n  \
-     queued up before it starts. Drafting is not replayed.",
+    "Device: predicted dense_ns + head_ns + attention_ns + gap_ns against the time from a step's first kernel to its\n  \
+     last, queued up before it starts. Drafting is not replayed.",
     "Launch: predicted launch_ns against the host time of replays and launches, under FULL of the graph alone.\n  \
      PIECEWISE and NONE predict a Python engine's dispatch too, which no replay has: there the difference is\n  \
      that dispatch, and no error of the profile's machine half.",

@@ -150,11 +150,12 @@ fn prices(report: &ExplainReport, sink: &mut impl Write) -> io::Result<()> {
 }
 
 /// Labels of the cost terms, in the order of [`CostTerms::named`].
-const TERMS: [&str; 12] = [
+const TERMS: [&str; 13] = [
     "  dense",
     "  head",
     "  attention",
     "  drafting",
+    "  gaps",
     "device",
     "  step overhead",
     "  request overhead",

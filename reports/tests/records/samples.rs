@@ -423,14 +423,15 @@ pub(crate) fn startup() -> StartupReport {
 pub(crate) fn cost(dense_ns: u64) -> CostTerms {
     let (head_ns, attention_ns, step_overhead_ns, request_overhead_ns) = (310_000, 450_250, 1_200_000, 36_000);
     let (launch_ns, bookkeeping_ns) = (96_125, 50_000);
-    let drafting_ns = 42_000;
-    let device_ns = dense_ns + head_ns + attention_ns + drafting_ns;
+    let (drafting_ns, gap_ns) = (42_000, 17_000);
+    let device_ns = dense_ns + head_ns + attention_ns + drafting_ns + gap_ns;
     let host_ns = step_overhead_ns + request_overhead_ns + launch_ns + bookkeeping_ns;
     CostTerms {
         dense_ns,
         head_ns,
         attention_ns,
         drafting_ns,
+        gap_ns,
         device_ns,
         step_overhead_ns,
         request_overhead_ns,

@@ -76,6 +76,8 @@ pub struct CostModel {
     head: RoundedTable,
     attention: Option<Attention>,
     drafting: Vec<SimDuration>,
+    eager_gap: Option<Curve>,
+    piecewise_gap: Option<Curve>,
     step_overhead_ns: u64,
     per_request_us: f64,
     bookkeeping_ns: u64,
@@ -118,6 +120,8 @@ impl CostModel {
             head: RoundedTable::new(&machine.head.figures, side.head_rows_max),
             attention,
             drafting: side.drafting.clone(),
+            eager_gap: machine.eager_gap.as_ref().map(|gap| gap.figures.clone()),
+            piecewise_gap: machine.piecewise_gap.as_ref().map(|gap| gap.figures.clone()),
             step_overhead_ns: nanoseconds(engine.host.figures.step_overhead_us),
             per_request_us: engine.host.figures.per_request_us,
             bookkeeping_ns: nanoseconds(engine.host.figures.padding_bookkeeping_us),
@@ -166,7 +170,7 @@ impl CostModel {
     }
 
     /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,
-    /// launches, bookkeeping and padded requests differ, head, attention and overhead do not.
+    /// gaps, launches, bookkeeping and padded requests differ, head, attention and overhead do not.
     #[must_use]
     pub fn eager_period(
         &self,
@@ -179,6 +183,7 @@ impl CostModel {
         let without_graph = StepCost {
             dense_ns: rows.ns,
             attention_ns: cost.attention_ns - self.padded_requests_ns(padded_requests(work, dispatch)),
+            gap_ns: self.gap_ns(self.eager, Rows(work.tokens)),
             launch_ns: self.launch_ns(self.eager),
             update_ns: 0,
             updates: 0,
@@ -209,6 +214,7 @@ impl CostModel {
             dense_ns: dense.ns,
             head_ns: head.ns,
             drafting_ns: self.drafting_ns(work),
+            gap_ns: self.gap_ns(execution, rows),
             step_overhead_ns: self.step_overhead_ns,
             request_overhead_ns: nanoseconds(self.per_request_us * f64::from(work.requests)),
             launch_ns: self.launch_ns(execution),
@@ -231,6 +237,17 @@ impl CostModel {
             Execution::Piecewise => self.launch_piecewise_ns,
             Execution::Full => self.launch_full_ns,
         }
+    }
+
+    /// What a step of so many rows takes longer on the device than as one graph. Beyond the measured rows it stays as it is
+    /// at the nearest: launches do not grow with rows.
+    fn gap_ns(&self, execution: Execution, rows: Rows) -> u64 {
+        let gap = match execution {
+            Execution::Eager | Execution::CompiledEager => &self.eager_gap,
+            Execution::Piecewise => &self.piecewise_gap,
+            Execution::Full => &None,
+        };
+        gap.as_ref().map_or(0, |gap| nanoseconds(gap.within(f64::from(rows.0))))
     }
 
     /// The drafts that follow a step in which somebody sampled.
@@ -348,9 +365,9 @@ fn nanoseconds(us: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use calibrate::profile::Update;
+    use calibrate::profile::{Axis, Table, Update};
 
+    use super::*;
     use crate::engine::shape::Descriptor;
 
     fn model(profile: &str, eager: Execution) -> CostModel {
@@ -496,6 +513,49 @@ mod tests {
         }
         profile.machine.update.figures = Update { update_us: 100.0, node_us: 0.0 };
         assert!((update_us(&profile, 33.0) - 100.0).abs() < 1e-12, "of a profile without the second figure");
+    }
+
+    #[test]
+    fn gaps_are_device_time_of_steps_without_one_graph() {
+        let mut profile = Profile::builtin("h100-llama-2-7b").expect("built in");
+        let side = EngineSide {
+            eager: Execution::CompiledEager,
+            attention_layers: 32,
+            pieces: 33,
+            rows_max: 512,
+            head_rows_max: 256,
+            drafting: Vec::new(),
+        };
+        let without = CostModel::new(&profile, &side);
+        let gap = |values: [f64; 2]| {
+            let mut gap = profile.machine.dense.clone();
+            let axis = Axis::new(vec![8.0, 16.0]).expect("they rise");
+            gap.figures = Curve::Table(Table::new(axis, values.to_vec()).expect("as many"));
+            Some(gap)
+        };
+        (profile.machine.eager_gap, profile.machine.piecewise_gap) = (gap([200.0, 180.0]), gap([100.0, 60.0]));
+        let with = CostModel::new(&profile, &side);
+        let work = decode(12, 1000);
+        for (execution, rows, gap_us) in [
+            (Execution::Eager, 12, 190),
+            (Execution::CompiledEager, 12, 190),
+            (Execution::CompiledEager, 1, 200),
+            (Execution::CompiledEager, 500, 180),
+            (Execution::Piecewise, 12, 80),
+            (Execution::Piecewise, 500, 60),
+            (Execution::Full, 12, 0),
+        ] {
+            let price = |cost: &CostModel| cost.price_as(&work, execution, Rows(rows), Requests(0));
+            assert_eq!(price(&with).gap_ns, gap_us * 1_000, "{execution} of {rows}");
+            assert_eq!(price(&with).device().0, price(&without).device().0 + gap_us * 1_000);
+            assert_eq!(price(&with).outside, price(&without).outside, "beyond the last rows it is known too");
+        }
+        for dispatched in [dispatch(RuntimeMode::Full, 16, Some(16)), dispatch(RuntimeMode::Piecewise, 16, None)] {
+            let price = with.price(&work, &dispatched);
+            let eager = with.eager_period(&work, &dispatched, &price, true);
+            assert_eq!(eager.on_line, with.price_eager(&work).period(with.overlap, true));
+            assert_eq!(eager.launch_slack, with.price_eager(&work).launch_slack(true));
+        }
     }
 
     #[test]

@@ -198,6 +198,8 @@ pub struct StepCost {
     pub attention_ns: u64,
     /// Device: making the next drafts, behind the head.
     pub drafting_ns: u64,
+    /// Device: what the step takes longer than as one graph: the gaps of launches, or of pieces.
+    pub gap_ns: u64,
     /// Host: the engine's fixed work per step, before the first launch.
     pub step_overhead_ns: u64,
     /// Host: the engine's work per scheduled request, before the first launch.
@@ -222,7 +224,7 @@ impl StepCost {
     /// Time that the device works.
     #[must_use]
     pub fn device(&self) -> SimDuration {
-        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.drafting_ns)
+        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.drafting_ns + self.gap_ns)
     }
 
     /// Host time before the first launch: overhead and bookkeeping.

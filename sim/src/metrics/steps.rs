@@ -23,6 +23,8 @@ pub struct StepTotals {
     pub attention: SimDuration,
     /// Device time of making drafts.
     pub drafting: SimDuration,
+    /// Device time beyond that of one graph.
+    pub gap: SimDuration,
     /// Host time per step, before the first launch.
     pub step_overhead: SimDuration,
     /// Host time per request, before the first launch.
@@ -66,6 +68,7 @@ impl StepTotals {
         self.head += SimDuration(cost.head_ns);
         self.attention += SimDuration(cost.attention_ns);
         self.drafting += SimDuration(cost.drafting_ns);
+        self.gap += SimDuration(cost.gap_ns);
         self.step_overhead += SimDuration(cost.step_overhead_ns);
         self.request_overhead += SimDuration(cost.request_overhead_ns);
         self.launch += SimDuration(cost.launch_ns);

@@ -89,6 +89,7 @@ fn set_steps(report: &mut CandidateReport, totals: &StepTotals) {
         head_ms: mean_ms(totals.head),
         attention_ms: mean_ms(totals.attention),
         drafting_ms: mean_ms(totals.drafting),
+        gap_ms: mean_ms(totals.gap),
         step_overhead_ms: mean_ms(totals.step_overhead),
         request_overhead_ms: mean_ms(totals.request_overhead),
         launch_ms: mean_ms(totals.launch),

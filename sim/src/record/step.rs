@@ -46,6 +46,7 @@ pub fn cost_terms(cost: &StepCost, overlap: Overlap, asynchronous: bool) -> Cost
         head_ns: cost.head_ns,
         attention_ns: cost.attention_ns,
         drafting_ns: cost.drafting_ns,
+        gap_ns: cost.gap_ns,
         device_ns: cost.device().0,
         step_overhead_ns: cost.step_overhead_ns,
         request_overhead_ns: cost.request_overhead_ns,
