@@ -183,6 +183,15 @@ fn a_rank_and_one_mode_are_stated_in_the_profile() {
     assert_eq!(profile["identity"]["model"]["query_heads"].as_integer(), Some(2));
     assert_eq!(profile["identity"]["engine"].as_str(), Some("sglang"));
     assert!(profile["measurement"].get("piecewise").is_none());
+    let list = |key: &str, name: &str| -> Vec<String> {
+        let entries = profile["measurement"][key].as_array().expect("a list").iter();
+        entries.map(|entry| entry[name].as_str().expect("text").to_owned()).collect()
+    };
+    assert!(list("not_measured", "what").contains(&"PIECEWISE graphs".to_owned()));
+    assert!(!list("not_measured", "what").contains(&"FULL graphs".to_owned()));
+    assert!(list("warning", "code").contains(&"own_gemm".to_owned()), "the double has no cuBLASLt");
+    let method = profile["machine"]["dense"]["provenance"]["method"].as_str().expect("text");
+    assert!(method.contains(" % of the copy bandwidth at 1 rows, "), "{method}");
     check(&bench, "driver-double-tiny-tp2.toml");
 }
 

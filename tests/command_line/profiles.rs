@@ -91,6 +91,22 @@ fn every_report_repeats_what_a_profile_says_of_its_measurement() {
     }
 }
 
+/// A candidate that captures graphs of a mode that was not captured while measuring.
+#[test]
+fn a_mode_that_was_not_measured_is_warned_of_where_it_is_used() {
+    let whole = fs::read_to_string(root().join("tests/calibrate/double.toml")).expect("it is there");
+    let (from, to) = (whole.find("[measurement.piecewise]").expect("it is there"), whole.find("[machine.memory]"));
+    let folder = measured_profile(&whole[from..to.expect("it is there")], "");
+    let warned = |mode: &str| {
+        let text = fs::read_to_string(folder.path().join("scenario.toml")).expect("it is there");
+        let candidate = format!("[[candidate]]\nname = \"other\"\ncudagraph_mode = \"{mode}\"\n");
+        fs::write(folder.path().join("other.toml"), format!("{text}\n{candidate}")).expect("writable");
+        let json = sim_in(folder.path(), &["run", "other.toml", "--format", "json"]).done();
+        json.matches("mode_not_measured").count()
+    };
+    assert_eq!(warned("FULL_AND_PIECEWISE"), warned("FULL_DECODE_ONLY") + 1);
+}
+
 /// Every command that uses a profile, as text and as JSON; `check` has no report but its warnings.
 #[test]
 fn every_command_warns_of_everything_that_a_profile_keeps() {

@@ -104,7 +104,7 @@ impl Calibration<'_> {
         let ladder = plan.ladder.descending();
         let repeats = if is_quick { QUICK_REPEATS } else { REPEATS };
         let (modes, context) = (plan.modes.clone(), plan.rung_context);
-        let rung_plan = RungPlan { ladder: ladder.clone(), modes, context, ascending: !is_quick, repeats };
+        let rung_plan = RungPlan { ladder: ladder.clone(), modes, context, ascending: false, repeats };
         let rungs = self.part(Part::Rungs, |bench, model| rungs::run(bench, model, &rung_plan))?;
         let middle = ladder[ladder.len() / 2];
         let executables =

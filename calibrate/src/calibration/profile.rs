@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Ended, Results};
-use crate::findings::{Findings, Statement, Unusable, clock_range_mhz, declared_engine, left_out, machine, rungs};
+use crate::findings::{
+    Achieved, Findings, Statement, Unusable, clock_range_mhz, declared_engine, implausible, left_out, machine, rungs,
+};
+use crate::gemm_backend::GemmBackend;
 use crate::graph_mode::Mode;
 use crate::measure::Campaign;
 use crate::plan::Plan;
@@ -60,7 +63,14 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
         source: format!("calibrate {version} on {}, {}", about.device, about.date),
         shapes_only: (!differs.is_empty()).then(|| differs.join("; ")),
     };
-    let machine = machine(&findings, &statement)?;
+    let mut machine = machine(&findings, &statement)?;
+    let achieved = Achieved::of(results.dense.result(), results.bandwidth.result(), &about.model.geometry);
+    if let (Some(achieved), Some(method)) = (&achieved, &mut machine.dense.provenance.method) {
+        *method = format!("{method}; {}", achieved.words());
+    }
+    let is_own_kernel = about.gemm_backend == GemmBackend::Own.to_string();
+    let of_kernels = achieved.iter().flat_map(|achieved| achieved.warnings(is_own_kernel));
+    let of_figures: Vec<KeptWarning> = of_kernels.chain(implausible(&findings)).collect();
     let model = &about.model.geometry;
     let engine = declared_engine(about.engine, model)
         .map_err(|error| Unusable { what: "planning figures of the engine", problem: error.to_string() })?;
@@ -78,7 +88,7 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
         tensor_parallel: about.model.ranks,
         weight_layers: Some(about.plan.memory.weight_layers).filter(|&own| own < layers),
         sm_clock_mhz: clock_range_mhz(clocks),
-        warnings: warnings(about, results),
+        warnings: [warnings(about, results), of_figures].concat(),
         not_measured: not_measured(about, results, separate_kernels),
         full: rungs(results.rungs.result(), Mode::Full),
         piecewise: rungs(results.rungs.result(), Mode::Piecewise),
@@ -118,6 +128,17 @@ fn warnings(about: &About<'_>, results: &Results) -> Vec<KeptWarning> {
 
 fn not_measured(about: &About<'_>, results: &Results, separate_kernels: bool) -> Vec<NotMeasured> {
     let mut list = left_out(about.model.ranks, separate_kernels);
+    for (mode, other) in [(Mode::Full, Mode::Piecewise), (Mode::Piecewise, Mode::Full)] {
+        if !about.plan.modes.contains(&mode) {
+            list.push(NotMeasured {
+                what: format!("{mode} graphs"),
+                why: format!(
+                    "only {other} was captured: executables and seconds of captures of {mode} are made of its figures, and \
+                     gaps of those of empty kernels"
+                ),
+            });
+        }
+    }
     if results.update.is_none() {
         list.push(NotMeasured {
             what: "updates of executables".to_owned(),

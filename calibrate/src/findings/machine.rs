@@ -310,7 +310,7 @@ fn attention(
         ""
     };
     let method = format!(
-        "device time of all layers' own kernels, cache writes included, the fixed cost of a graph left out{sharing}"
+        "device time of all layers' own kernels on random keys and values, cache writes included, the fixed cost of a graph left out{sharing}"
     );
     let both: BTreeMap<String, Campaign> =
         [decode.campaigns, prefill.campaigns].into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -1,15 +1,19 @@
 //! What the probes found, as a profile.
 
+mod achieved;
 mod engine;
 mod error;
 mod gap;
 mod machine;
+mod magnitude;
 mod rungs;
 mod stated;
 
+pub use achieved::Achieved;
 pub use engine::declared_engine;
 pub use error::Unusable;
 pub use machine::{Findings, Found, machine};
+pub use magnitude::implausible;
 pub use rungs::rungs;
 pub use stated::{Statement, clock_range_mhz, left_out};
 

@@ -406,3 +406,41 @@ fn the_engine_half_is_planned_for_the_geometry_and_says_so() {
     assert_eq!(small.activation.figures.per_row, Bytes((3 * 8192 + 2 * 2048) * 2));
     assert!(small.startup.provenance.source.contains("most of them of vLLM"));
 }
+
+#[test]
+fn what_kernels_achieve_is_said_and_slow_or_foreign_ones_are_warned_of() {
+    let planted = planted();
+    let model = ModelGeometry::preset("llama-3.1-8b").unwrap();
+    let achieved = Achieved::of(&planted.dense, &planted.bandwidth, &model).unwrap();
+    // 6,979,321,856 weights of the layers, two bytes each, and a multiply-add a row.
+    let weights = f64::from(model.layers) * 218_103_808.0;
+    assert!((achieved.bandwidth_share * 4300.0 * 1e3 * 100.0 / (2.0 * weights) - 1.0).abs() < 0.001, "{achieved:?}");
+    assert!((achieved.tflop_per_s * 142.0 * 1e6 / (2.0 * weights * 9.0) - 1.0).abs() < 0.001, "{achieved:?}");
+    let codes = |achieved: &Achieved, is_own| {
+        achieved.warnings(is_own).into_iter().map(|warning| warning.code).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&achieved, false), [""; 0]);
+    assert_eq!(codes(&achieved, true), ["own_gemm"]);
+    let slow = Achieved { bandwidth_share: 0.49, ..achieved };
+    assert_eq!(codes(&slow, true), ["own_gemm", "slow_weights"]);
+    assert!(slow.warnings(false)[0].what.contains("49 % of the copy bandwidth"));
+    assert_eq!(codes(&Achieved { bytes: 1e8, ..slow }, false), [""; 0], "a cache may hold so little");
+}
+
+#[test]
+fn figures_that_no_card_has_are_warned_of_and_kept() {
+    let mut planted = planted();
+    assert_eq!(implausible(&planted.findings()), []);
+    planted.launch.eager_host = line(0.2, 2_250.0);
+    planted.bandwidth.copy_gb_per_s = about(4.3);
+    let warnings = implausible(&planted.findings());
+    let what: Vec<&str> = warnings.iter().map(|warning| warning.what.as_str()).collect();
+    assert_eq!(
+        what,
+        [
+            "a launch, host: 2250.000 us, where cards take 0.3 to 20",
+            "copy bandwidth: 4.300 GB/s, where cards take 50 to 20000"
+        ]
+    );
+    machine(&planted.findings(), &statement()).expect("a warning, never a failure");
+}

@@ -33,6 +33,8 @@ impl Filling {
     pub const NORM: Self = Self { centre: 1.0, spread: 0.25 };
     /// Biases: small.
     pub const BIAS: Self = Self { centre: 0.0, spread: 0.25 };
+    /// Keys and values: variance 1.
+    pub const CACHE: Self = Self { centre: 0.0, spread: 1.732_050_8 };
     /// Embeddings: variance 1.
     pub const EMBEDDING: Self = Self { centre: 0.0, spread: 1.732_050_8 };
 
@@ -143,6 +145,33 @@ pub(super) fn load(
     Ok(ModelWeights { embedding, layers, final_norm, head })
 }
 
+/// Fills caches of `bytes` each, a multiple of 16, with values of [`Filling::CACHE`]; each begins at a place of its own among
+/// the drawn ones.
+pub(super) fn fill_caches(session: &mut Session, caches: &[Address], bytes: u64) -> Result<(), StepError> {
+    let drawn = session.arena();
+    let source = drawn.allocate(DRAWN as u64 * 2)?;
+    session.write(source, &bf16::to_bytes(&Filling::CACHE.drawn()))?;
+    for (number, &cache) in caches.iter().enumerate() {
+        let start = Random::named("cache", number as u64).below((DRAWN / VECTOR) as u32) as usize * VECTOR;
+        repeat(session, source, start as u64, cache, bytes / 2)?;
+    }
+    // The drawn values go when the copies have been made.
+    Ok(session.synchronize()?)
+}
+
+/// Copies so many of the drawn values, from `start` on and again from their beginning.
+fn repeat(session: &mut Session, drawn: Address, mut start: u64, to: Address, values: u64) -> Result<(), StepError> {
+    let mut done = 0;
+    while done < values {
+        let count = (DRAWN as u64 - start).min(values - done);
+        let (to, from) = (to.offset(done * 2), drawn.offset(start * 2));
+        session.launch(&Copy { to, from, vectors: count.div_ceil(VECTOR as u64) }.by(COPY_BLOCKS)?)?;
+        done += count;
+        start = 0;
+    }
+    Ok(())
+}
+
 struct Loader<'a> {
     session: &'a mut Session,
     memory: &'a Arena,
@@ -161,15 +190,7 @@ impl Loader<'_> {
         let (values, filling) = name.extent(self.geometry);
         let source = self.source(filling)?;
         let to = self.memory.allocate(values * 2)?;
-        let (mut done, mut start) = (0, name.start() as u64);
-        while done < values {
-            let count = (DRAWN as u64 - start).min(values - done);
-            let (to, from) = (to.offset(done * 2), source.offset(start * 2));
-            let copy = Copy { to, from, vectors: count.div_ceil(VECTOR as u64) };
-            self.session.launch(&copy.by(COPY_BLOCKS)?)?;
-            done += count;
-            start = 0;
-        }
+        repeat(self.session, source, name.start() as u64, to, values)?;
         Ok(to)
     }
 

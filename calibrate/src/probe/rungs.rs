@@ -26,7 +26,8 @@ pub struct RungPlan {
     pub modes: Vec<Mode>,
     /// Tokens of context of each request, the new one included.
     pub context: u32,
-    /// Whether the ladder is captured a second time, smallest rung first, in a pool of its own.
+    /// Whether the ladder is captured a second time, smallest rung first, in a pool of its own: a control that
+    /// `calibrate probe rungs` prints beside the pool, and a calibration does without.
     pub ascending: bool,
     /// How often what happens once is repeated.
     pub repeats: u32,

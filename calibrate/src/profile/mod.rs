@@ -32,6 +32,8 @@ mod provenance;
 mod store;
 mod write;
 
+use crate::graph_mode::Mode;
+
 pub use attention::{Attention, Grid, Mixed, Surface};
 pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
 pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Startup};
@@ -97,6 +99,15 @@ impl Profile {
     /// Every group that the profile holds with its provenance, in file order; names are the file's table names.
     pub fn groups(&self) -> Vec<(&'static str, &Provenance)> {
         self.each_group().into_iter().map(|group| (group.name, group.provenance)).collect()
+    }
+
+    /// Whether graphs of a mode were measured; `true` of a profile that calibrate did not measure, whose figures are someone
+    /// else's.
+    pub fn is_captured(&self, mode: Mode) -> bool {
+        self.measurement.as_ref().is_none_or(|run| match mode {
+            Mode::Full => run.full.is_some(),
+            Mode::Piecewise => run.piecewise.is_some(),
+        })
     }
 
     /// Every captured size, ascending, of either mode; none of a profile that calibrate did not measure.

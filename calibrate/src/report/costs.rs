@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use kernels::units::Bytes;
 
+use crate::graph_mode::Mode;
 use crate::layout::{heading, item, number, sentence};
 use crate::profile::{Group, Profile};
 
@@ -59,10 +60,12 @@ pub(super) fn memory(profile: &Profile, out: &mut impl Write) -> io::Result<()> 
     let (base, per_row) = (pool.base, pool.per_row);
     item("pool", &format!("{base}, and {per_row} a row of the largest rung: {whole} at {top:.0} rows"), out)?;
     let capture = profile.machine.capture.figures;
-    for (mode, bytes, seconds) in
-        [("FULL", pool.full_executable, capture.full_s), ("PIECEWISE", pool.piecewise_executable, capture.piecewise_s)]
-    {
-        item(mode, &format!("{bytes} and {} s for each rung", number(seconds)), out)?;
+    for (mode, bytes, seconds) in [
+        (Mode::Full, pool.full_executable, capture.full_s),
+        (Mode::Piecewise, pool.piecewise_executable, capture.piecewise_s),
+    ] {
+        let standing = if profile.is_captured(mode) { "" } else { " (not captured: made of the other mode's figures)" };
+        item(&mode.to_string(), &format!("{bytes} and {} s for each rung{standing}", number(seconds)), out)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Warnings that need no run: the scenario, the profile, the ladders.
 
+use calibrate::graph_mode::Mode;
 use calibrate::profile::{Expected, Profile};
 use kernels::geometry::ModelGeometry;
 use reports::Warning;
@@ -28,10 +29,27 @@ pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> V
         warnings.extend(of_plan(&candidate.name, &setup.graphs));
         warnings.extend(about_largest_batch(&candidate.name, setup));
         warnings.extend(about_what_if(&candidate.name, setup));
+        warnings.extend(about_modes(&candidate.name, profile, setup));
         warnings.extend(about_memory(&candidate.name, profile, setup));
         warnings.extend(about_budget(&candidate.name, &scenario.budget, setup));
     }
     warnings
+}
+
+/// Graphs of a mode that was not captured when the profile was measured.
+fn about_modes(name: &str, profile: &Profile, setup: &Setup) -> Vec<Warning> {
+    let is_used = |mode| setup.graphs.capture_order().iter().any(|graph| graph.mode == mode);
+    let modes = [(RuntimeMode::Full, Mode::Full), (RuntimeMode::Piecewise, Mode::Piecewise)];
+    let missing = modes.into_iter().filter(|&(used, measured)| is_used(used) && !profile.is_captured(measured));
+    let warning = |(mode, _): (RuntimeMode, Mode)| {
+        let mode = mode.name();
+        let message = format!(
+            "captures {mode} graphs, and none was captured when the profile was measured: memory and seconds of their captures \
+             are made of the other mode's figures, and gaps of those of empty kernels; measure the profile without --modes"
+        );
+        Warning::about(name, "mode_not_measured", message)
+    };
+    missing.map(warning).collect()
 }
 
 /// What drafts and adapters cost beyond what any profile knows.
