@@ -73,6 +73,12 @@ impl Display {
         }
     }
 
+    /// What went wrong with the part for once; said even where no progress is shown.
+    pub(crate) fn note(&mut self, said: &str) {
+        self.clear();
+        tell(&format!("{}: {said}", self.title));
+    }
+
     /// Takes an unfinished line away, before something else is written.
     pub(crate) fn clear(&mut self) {
         if self.style == Style::Bar {

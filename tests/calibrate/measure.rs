@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use kernels::random::Random;
 
 use crate::double::{Double, Run};
 
@@ -210,36 +212,88 @@ fn layers_share_weights_where_memory_is_short() {
     assert!((1..32).contains(&own), "{own}");
 }
 
-/// Killed again and again, at moments all over the run; the last time it is left alone.
+/// What `calibrate diff` says of two profiles.
+pub(crate) fn diff(one: &Path, other: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
+    let output = command.args([Path::new("diff"), one, other]).output().expect("the binary was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("output is text")
+}
+
+/// Of a difference: figures whose intervals do not overlap, and figures with intervals.
+pub(crate) fn intervals_apart(diff: &str) -> (usize, usize) {
+    let single = |word: &str| diff.lines().filter(|line| line.split_whitespace().last() == Some(word)).count();
+    let knots = diff.lines().filter_map(|line| {
+        let (held, all) = line.split_once("; ")?.1.strip_suffix(" intervals overlap")?.split_once(" of ")?;
+        Some((held.parse::<usize>().ok()?, all.parse::<usize>().ok()?))
+    });
+    // The heading of the table ends with another word: `intervals`. A figure's line ends with one of these two.
+    let (mut apart, mut compared) = (single("apart"), single("apart") + single("overlap"));
+    for (held, all) in knots {
+        apart += all - held;
+        compared += all;
+    }
+    // Lines of knots end with `overlap` too.
+    (apart, compared - diff.lines().filter(|line| line.ends_with(" intervals overlap")).count())
+}
+
+/// Killed again and again, at random moments of all that a whole run takes; the last time it is left alone. What was kept
+/// and what was measured afterwards are one profile, no other than an undisturbed run's.
 #[test]
 fn a_run_that_is_killed_at_any_moment_goes_on() {
+    const NOISE: [(&str, &str); 2] =
+        [("RUNGWISE_DOUBLE_NOISE_PERMILLE", "20"), ("RUNGWISE_DOUBLE_HOST_NOISE_PERMILLE", "20")];
     let bench = Bench::new(Double::driver_and_nvml());
-    assert_eq!(bench.run(&["--out", "whole.toml"], &[]).code(), Some(0));
-    for (first, step) in [(50, 90), (120, 170)] {
+    let start = Instant::now();
+    assert_eq!(bench.run(&["--out", "whole.toml"], &NOISE).code(), Some(0));
+    let mut longest = start.elapsed();
+    let mut random = Random::named("kills", 0);
+    for seed in ["1", "2", "3", "4"] {
+        let variables = [&NOISE[..], &[("RUNGWISE_DOUBLE_SEED", seed)]].concat();
         let _ = fs::remove_file(bench.path("killed.toml"));
         let mut kills = 0;
-        for after_ms in (0..6).map(|kill| first + kill * step) {
+        while kills < 4 {
             let mut child = bench
-                .command(&["--out", "killed.toml", "--resume"], &[])
+                .command(&["--out", "killed.toml", "--resume"], &variables)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("the binary was built");
-            thread::sleep(Duration::from_millis(after_ms));
+            thread::sleep(longest.mul_f64(f64::midpoint(random.signed(), 1.0)));
             let is_running = child.try_wait().expect("it is our child").is_none();
+            // SIGKILL, where there are signals.
             child.kill().expect("it is our child");
             child.wait().expect("it is our child");
-            kills += u32::from(is_running);
+            if is_running {
+                kills += 1;
+            } else {
+                // It was over: runs take less now, for others that ran beside the first have ended.
+                longest = longest.mul_f64(0.8);
+            }
         }
-        assert!(kills > 0, "nothing was killed");
-        let last = bench.run(&["--out", "killed.toml", "--resume"], &[]);
+        let last = bench.run(&["--out", "killed.toml", "--resume"], &variables);
         assert_eq!(last.code(), Some(0), "{}", last.stderr());
         assert_eq!(steady_structure(&bench.text("killed.toml")), steady_structure(&bench.text("whole.toml")));
         check(&bench, "killed.toml");
+        let diff = diff(&bench.path("whole.toml"), &bench.path("killed.toml"));
+        let (apart, compared) = intervals_apart(&diff);
+        assert!(compared > 30 && apart * 50 <= compared, "{apart} of {compared} apart\n{diff}");
         let left: Vec<_> =
             fs::read_dir(&bench.folder).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
         assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
     }
+}
+
+/// Another process takes and gives back memory while it is measured.
+#[test]
+fn memory_that_another_process_moves_is_named() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let moving = [("RUNGWISE_DOUBLE_OTHERS_MOVE", "7000000:1073741824")];
+    let run = bench.run(&["--out", "none.toml", "--no-progress"], &moving);
+    assert_eq!(run.code(), Some(6), "{}{}", run.stdout(), run.stderr());
+    assert!(!bench.path("none.toml").exists());
+    let error = run.stderr().lines().find(|line| line.contains('×')).expect("an error has its sign");
+    assert!(error.contains("moved memory: free device memory moved by "), "{}", run.stderr());
 }
 
 #[cfg(unix)]
@@ -281,7 +335,7 @@ fn what_disturbs_ends_with_its_name_and_no_profile() {
     insta::assert_snapshot!("throttled", ended(("RUNGWISE_DOUBLE_NVML_REASONS", "64")));
     let drift = ended(("RUNGWISE_DOUBLE_DRIFT_PERMILLE_PER_S", "900"));
     assert!(drift.contains("drift: times changed by +"), "{drift}");
-    fs::remove_file(bench.path("none.toml.partial")).expect("drift shows when all parts are measured");
+    assert!(!bench.path("none.toml.partial").exists(), "it shows in the first part: {drift}");
     // Not even the first part can be timed: nothing is kept, and nothing is said to be.
     let noisy = ended(("RUNGWISE_DOUBLE_NOISE_PERMILLE", "900"));
     assert!(!bench.path("none.toml.partial").exists() && !noisy.contains("kept"), "{noisy}");

@@ -2,6 +2,7 @@
 
 mod error;
 mod kept;
+mod paces;
 mod profile;
 mod readiness;
 
@@ -14,11 +15,13 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use error::Ended;
 pub(crate) use kept::Kept;
+pub(crate) use paces::Paces;
 pub(crate) use profile::{About, profile};
 pub(crate) use readiness::{kernels_work, memory_stands_still, refuse_unfit};
 
+use self::paces::CHANGE_MOST;
 use crate::device::{HostClock, Interrupts, Session};
-use crate::measure::{Cause, Estimate, Limits, Phase, Progress, TooNoisy};
+use crate::measure::{Estimate, Limits, Phase, Progress, TooNoisy};
 use crate::model::Model;
 use crate::padding;
 use crate::partial::PartialResults;
@@ -27,14 +30,14 @@ use crate::probe::result::{
     Bandwidth, DecodeTable, DenseTable, Executables, HeadTable, LaunchCosts, PrefillTable, Rungs, UpdateCosts,
 };
 use crate::probe::{
-    Bench, ProbeError, Probed, RungPlan, attention, bandwidth, dense, executables, head, launch, rungs, update,
+    Bench, ProbeError, Probed, RungPlan, attention, bandwidth, dense, executables, head, launch, pace, rungs, update,
 };
 use crate::progress::Display;
 
 /// A part that was disturbed is measured once more before it is given up.
 const TRIES: u32 = 2;
-/// What was measured at the beginning says nothing about the end when the machine has changed by more than this share.
-const DRIFT_MOST: f64 = 0.1;
+/// After work that made it hot a device may need a moment: its pace is taken so often before a part begins.
+const PACES_MOST: u32 = 5;
 /// The staircase is fine up to here at least.
 const DENSE_LEAST: Rows = Rows(256);
 /// What is measured once more in the end.
@@ -68,6 +71,7 @@ pub(crate) struct Calibration<'a> {
     pub(crate) display: Display,
     pub(crate) interrupts: Interrupts,
     pub(crate) time: RunTime,
+    pub(crate) paces: Paces,
 }
 
 /// The time of a run, by the clock that everything is timed with.
@@ -150,8 +154,8 @@ impl Calibration<'_> {
         let copy = slower(bandwidth.copy_gb_per_s, bandwidth_again.result.copy_gb_per_s);
         let by = if node.abs() > copy.abs() { node } else { copy };
         self.display.end(&format!("{:+.1} %", by * 100.0));
-        let beyond = |limit: f64| (by.abs() > limit).then_some(TooNoisy { cause: Cause::Drift, by, limit });
-        match beyond(DRIFT_MOST) {
+        let beyond = |limit: f64| (by.abs() > limit).then(|| TooNoisy { cause: self.paces.cause(), by, limit });
+        match beyond(CHANGE_MOST) {
             Some(drift) => Err(drift.into()),
             None => Ok(beyond(Limits::default().drift)),
         }
@@ -172,13 +176,24 @@ impl Calibration<'_> {
         let mut tries_left = TRIES;
         let kept = loop {
             tries_left -= 1;
+            let before = self.pace_before()?;
             let probed = self.probe(part, &ahead, &mut probe)?;
-            match Kept::of(probed) {
+            self.pace()?;
+            let after = self.paces.changed();
+            // Changed at one end alone, it may have been another machine for all that counts. Measured once more it is
+            // kept, for then it is what the part itself does to the device.
+            let is_other =
+                if tries_left > 0 { before.is_some() || after.is_some() } else { before.is_some() && after.is_some() };
+            let kept = match after.or(before).filter(|_| is_other) {
+                Some(changed) => Err(changed),
+                None => Kept::of(probed),
+            };
+            match kept {
                 Ok(kept) => break kept,
                 Err(disturbance) if tries_left == 0 => {
                     return Err(Ended::Disturbed { part, disturbance, kept: self.kept() });
                 }
-                Err(_) => {}
+                Err(disturbance) => self.display.note(&format!("measured once more: {disturbance}")),
             }
         };
         self.partial.keep(part.name(), &kept)?;
@@ -190,6 +205,35 @@ impl Calibration<'_> {
     fn ahead(&self) -> Vec<Part> {
         let is_kept = |part: &Part| self.partial.probes().any(|kept| kept == part.name());
         Part::ALL.into_iter().filter(|part| !is_kept(part)).chain(DRIFT_CHECK).collect()
+    }
+
+    /// The pace before a part, if it is not the one of the beginning; what made the device hot has a moment to pass.
+    fn pace_before(&mut self) -> Result<Option<TooNoisy>, Ended> {
+        if self.paces.is_empty() {
+            self.pace()?;
+        }
+        for _ in 0..PACES_MOST {
+            if self.paces.changed().is_none() {
+                break;
+            }
+            self.pace()?;
+        }
+        Ok(self.paces.changed())
+    }
+
+    fn pace(&mut self) -> Result<(), Ended> {
+        let interrupts = self.interrupts;
+        let mut heard = |_: &Progress| {
+            if interrupts.is_asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let bench = Bench::new(self.session, self.plan.pace_protocol(), Limits::default(), &mut heard)?;
+        let pace = pace::run(&bench);
+        drop(bench);
+        if interrupts.is_asked_to_end() {
+            return Err(self.interrupted());
+        }
+        self.paces.push(self.time.elapsed(), pace?);
+        Ok(())
     }
 
     /// Measures a part in its share of the time that is left for it and what is ahead.

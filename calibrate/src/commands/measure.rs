@@ -9,7 +9,7 @@ use kernels::units::Requests;
 
 use super::Failure;
 use super::found::Found;
-use crate::calibration::{self, About, Calibration, Ended, RunTime};
+use crate::calibration::{self, About, Calibration, Ended, Paces, RunTime};
 use crate::command_line::{CapturedMode, GpuOptions, MeasuringOptions};
 use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
@@ -152,7 +152,16 @@ fn measure(
         (false, false) => PartialResults::new(&path, facts),
     };
     let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
-    let mut calibration = Calibration { session: &mut session, model, plan: &plan, partial, display, interrupts, time };
+    let mut calibration = Calibration {
+        session: &mut session,
+        model,
+        plan: &plan,
+        partial,
+        display,
+        interrupts,
+        time,
+        paces: Paces::default(),
+    };
     let results = calibration.run().inspect_err(|_| calibration.display.clear())?;
     drop(calibration);
     session.close()?;

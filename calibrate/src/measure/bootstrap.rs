@@ -85,7 +85,7 @@ fn tail(rounds: u32) -> f64 {
 
 /// The value that Student's t passes with probability 2.5 %; to three digits from 5 degrees of freedom on (Abramowitz and
 /// Stegun 1964, 26.7.5).
-fn student(freedom: f64) -> f64 {
+pub(super) fn student(freedom: f64) -> f64 {
     let z: f64 = 1.959_964;
     let term = |power: i32, by: f64| by * z.powi(power);
     z + (term(3, 1.0) + z) / (4.0 * freedom)

@@ -11,7 +11,7 @@ use super::resampled::Resampled;
 use super::rounds::Rounds;
 
 /// Visits of the first point before the rounds and again after them.
-const DRIFT_VISITS: usize = 5;
+pub(super) const DRIFT_VISITS: usize = 5;
 /// Every point is visited this often before visits count: once to see how long it takes, once with its repetitions.
 const WARM_UP_ROUNDS: u32 = 2;
 /// And no more often than this, should the clock stand still.

@@ -7,6 +7,7 @@
 
 mod bootstrap;
 mod campaign;
+mod course;
 mod estimate;
 mod measured;
 mod order_statistics;

@@ -20,7 +20,7 @@ impl Rounds {
 
     /// The readings of one point.
     pub(super) fn column(&self, point: usize) -> Vec<f64> {
-        self.0.iter().map(|round| round[point]).collect()
+        self.0.iter().filter_map(|round| round.get(point).copied()).collect()
     }
 
     fn points(&self) -> usize {

@@ -5,8 +5,10 @@ use std::fmt;
 use kernels::units::Bytes;
 use miette::Diagnostic;
 
+use super::campaign::DRIFT_VISITS;
+use super::course::{CHANGE_ERRORS, Course};
 use super::measured::Measured;
-use super::order_statistics::{mad, median};
+use super::order_statistics::{MEDIAN, mad, median};
 
 /// How much of each disturbance is tolerable.
 ///
@@ -61,8 +63,20 @@ pub enum Cause {
         /// The point's name.
         point: String,
     },
-    /// Times changed from the beginning to the end.
+    /// Times changed from the beginning to the end, further and further.
     Drift,
+    /// Times changed at once and stayed there.
+    Step,
+    /// The first point took longer or shorter after the rounds than before them, which the rounds themselves do not show:
+    /// something short was there at one of the two.
+    Passing,
+    /// The clock is lower than it was at the beginning.
+    LowerClock {
+        /// What it was.
+        from_mhz: f64,
+        /// What it is.
+        to_mhz: f64,
+    },
     /// The clock fell in this many rounds.
     ClockDip {
         /// Rounds with a low clock.
@@ -112,6 +126,19 @@ impl fmt::Display for TooNoisy {
             Cause::Drift => {
                 write!(f, "drift: times changed by {by:+.1} % while they were measured, the limit is ±{limit:.1} %")
             }
+            Cause::Step => {
+                write!(f, "slowed: from one moment on times were other by {by:+.1} %, the limit is ±{limit:.1} %")
+            }
+            Cause::Passing => write!(
+                f,
+                "slowed: times before and after the rounds differ by {by:+.1} %, which those of the rounds do not; the limit \
+                 is ±{limit:.1} %"
+            ),
+            Cause::LowerClock { from_mhz, to_mhz } => write!(
+                f,
+                "clock dip: the clock fell from {from_mhz:.0} to {to_mhz:.0} MHz, and times changed by {by:+.1} %; the limit \
+                 is ±{limit:.1} %"
+            ),
             Cause::ClockDip { rounds, lowest_mhz, usual_mhz, counts_from } => write!(
                 f,
                 "clock dip: the clock fell from {usual_mhz:.0} to {lowest_mhz:.0} MHz; {rounds} rounds ({by:.0} % of \
@@ -145,10 +172,10 @@ impl Diagnostic for TooNoisy {
         Some(Box::new(match &self.cause {
             Cause::NoiseFloor { .. } => "give it more time (--time-limit), or stop what else runs on this machine",
             Cause::Drift => "let the card reach its working temperature and measure again; look at its cooling",
-            Cause::ClockDip { .. } => {
+            Cause::ClockDip { .. } | Cause::LowerClock { .. } => {
                 "`nvidia-smi -q -d PERFORMANCE` says what holds clocks down: power, heat, or a setting"
             }
-            Cause::Slowdown { .. } | Cause::Outliers => {
+            Cause::Slowdown { .. } | Cause::Step | Cause::Passing | Cause::Outliers => {
                 "stop what else uses the card or its processor: `nvidia-smi` and `top` show them"
             }
             Cause::MovedMemory => {
@@ -211,11 +238,31 @@ impl<P> Measured<P> {
         beyond(cause, self.share(rounds), limits.rounds)
     }
 
+    /// How the rounds went as a whole, and the first point before and after them. Times that rise or fall all the time are
+    /// drift; a burst of other work that some rounds met is none, whatever it does to the ratio of two readings.
     fn drift(&self, limits: &Limits) -> Option<TooNoisy> {
-        let drift = self.campaign.drift;
-        let by = if (drift.halves - 1.0).abs() >= (drift.repeated - 1.0).abs() { drift.halves } else { drift.repeated }
-            - 1.0;
-        (by.abs() > limits.drift).then_some(TooNoisy { cause: Cause::Drift, by, limit: limits.drift })
+        let found = |cause, by: f64, limit| (by.abs() > limit).then_some(TooNoisy { cause, by, limit });
+        let halves = self.campaign.drift.halves - 1.0;
+        let repeated = self.campaign.drift.repeated - 1.0;
+        let course = Course::of(&self.rounds.levels());
+        let along_rounds = match course {
+            Course::Trend { by } => found(Cause::Drift, by, limits.drift),
+            Course::Step { by, .. } => found(Cause::Step, by, limits.drift),
+            Course::Steady => None,
+        };
+        // A drift that the first point shows has made half of its way from the middle of one half to that of the other.
+        let is_shared = repeated.signum() == halves.signum() && halves.abs() >= repeated.abs() / 4.0;
+        let is_seen = repeated.abs() > CHANGE_ERRORS * self.first_point_error();
+        let at_its_ends = found(if is_shared { Cause::Drift } else { Cause::Passing }, repeated, limits.drift);
+        along_rounds.or(at_its_ends.filter(|_| is_seen))
+    }
+
+    /// Standard error of the ratio of the first point's readings after the rounds and before them, by its spread in the
+    /// rounds.
+    fn first_point_error(&self) -> f64 {
+        let readings = self.rounds.column(0);
+        let error = MEDIAN * mad(&readings) / median(&readings) * (2.0 / DRIFT_VISITS as f64).sqrt();
+        if error.is_finite() { error } else { 0.0 }
     }
 
     fn slowdown(&self, limits: &Limits) -> Option<TooNoisy> {

@@ -139,6 +139,33 @@ fn few_readings_have_wide_intervals_and_none_have_none() {
 }
 
 #[test]
+fn readings_of_one_kind_share_what_is_known_of_their_spread() {
+    assert_eq!(Estimate::of_each(&[vec![1.0, 2.0], vec![]], 0), None);
+    assert_eq!(Estimate::of_each(&[vec![3.0]], 0), Some(vec![Estimate::exact(3.0)]));
+    // By hand: deviations of 10 % and none, two degrees of freedom; 1.2533 * 0.1 * 4.303 / root of 2.
+    let both = Estimate::of_each(&[vec![9.0, 11.0], vec![100.0, 100.0]], 0).expect("finite");
+    assert_eq!(both[0], Estimate::of(&[9.0, 11.0], 0).expect("finite"));
+    assert!((both[1].high - 138.134).abs() < 1e-2 && (both[1].low - 61.866).abs() < 1e-2, "{both:?}");
+    let mut random = Random::named("kind", 1);
+    let (mut alone, mut together, mut far) = (0, 0, [0; 2]);
+    for seed in 0..400 {
+        let readings = || (0..3).map(|_| 50.0 + normal(&mut random)).collect::<Vec<f64>>();
+        let groups: Vec<Vec<f64>> = std::iter::repeat_with(readings).take(6).collect();
+        let pooled = Estimate::of_each(&groups, seed).expect("finite");
+        let off = |one: &Estimate| (one.value - 50.0).abs() > 3.0 * (one.high - one.low) / 2.0;
+        for (readings, pooled) in groups.iter().zip(&pooled) {
+            let own = Estimate::of(readings, seed).expect("finite");
+            alone += u32::from(own.holds(50.0));
+            together += u32::from(pooled.holds(50.0));
+            far[0] += u32::from(off(&own));
+            far[1] += u32::from(off(pooled));
+        }
+    }
+    println!("held of 2400: {alone} alone, {together} together; three half-widths off: {far:?}");
+    assert!(together >= alone && together > 2_280 && far[1] == 0 && far[0] > 0, "{alone} {together} {far:?}");
+}
+
+#[test]
 fn whatever_ends_a_campaign_is_recorded() {
     let noisy = || Made { noise: 0.01, ..Made::new(2) };
     let us = [1_000.0; 10];

@@ -22,6 +22,8 @@ pub const BLOCK_SIZE: u32 = 16;
 const SEED: u64 = 5;
 /// Tokens of context of a request while rungs are timed.
 const RUNG_CONTEXT: u32 = 256;
+/// For how long the work between parts is run before it is timed.
+const PACE_WARM_UP: Duration = Duration::from_millis(50);
 /// Time of a full calibration and of a quick one, from the start of the run.
 const FULL_TIME: Duration = Duration::from_mins(3);
 const QUICK_TIME: Duration = Duration::from_secs(40);
@@ -231,6 +233,13 @@ impl Plan {
     pub fn time_of(&self, part: Part, ahead: &[Part], elapsed: Duration) -> Duration {
         let shares: u32 = ahead.iter().map(|part| part.share()).sum();
         self.time.saturating_sub(elapsed) * part.share() / shares.max(part.share())
+    }
+
+    /// How the same short work is timed between all parts, which shows whether the machine is still the same: of a short run a
+    /// small share too.
+    pub fn pace_protocol(&self) -> Protocol {
+        let warm_up = PACE_WARM_UP.min(self.time / 200);
+        Protocol { warm_up, rounds_least: 8, rounds_most: 8, time_limit: 4 * warm_up, ..Protocol::quick(SEED) }
     }
 
     /// What the whole run may take, from its start.

@@ -204,10 +204,11 @@ impl<'a> Bench<'a> {
         self.stopwatch.without_readings(ns, readings) / 1e3
     }
 
-    /// The median of a few readings that no campaign can take, for each is the first of its kind.
-    pub(super) fn of_readings(&self, what: &'static str, readings: &[f64]) -> Result<Estimate, ProbeError> {
-        Estimate::of(readings, self.protocol.seed)
-            .ok_or_else(|| ProbeError::plan(what, format!("{readings:?}"), "one finite reading at least"))
+    /// The medians of a few readings of each of several things, which no campaign can take, for each is the first of its
+    /// kind.
+    pub(super) fn of_readings(&self, what: &'static str, readings: &[Vec<f64>]) -> Result<Vec<Estimate>, ProbeError> {
+        Estimate::of_each(readings, self.protocol.seed)
+            .ok_or_else(|| ProbeError::plan(what, format!("{readings:?}"), "one finite reading at least of each"))
     }
 
     /// Times work on the device: between two events, with all of it queued up behind a gate.

@@ -58,7 +58,7 @@ pub fn run(bench: &Bench<'_>, counts: &[u32]) -> Result<Probed<LaunchCosts>, Pro
     Ok(campaigns.with(LaunchCosts { eager_host, eager_device, graph_host, graph_device, ladder }))
 }
 
-fn graph_of(bench: &Bench<'_>, launch: &Launch, count: u32) -> Result<Executable, ProbeError> {
+pub(super) fn graph_of(bench: &Bench<'_>, launch: &Launch, count: u32) -> Result<Executable, ProbeError> {
     bench.on(|session| {
         let mut capture = session.capture([])?;
         for _ in 0..count {

@@ -32,6 +32,8 @@ pub mod launch;
 #[cfg(feature = "gpu")]
 mod line;
 #[cfg(feature = "gpu")]
+pub(crate) mod pace;
+#[cfg(feature = "gpu")]
 mod parts;
 pub mod result;
 #[cfg(feature = "gpu")]
@@ -50,5 +52,7 @@ mod work;
 pub use bench::{Bench, Heard, Probed};
 #[cfg(feature = "gpu")]
 pub use error::ProbeError;
+#[cfg(feature = "gpu")]
+pub(crate) use pace::Pace;
 #[cfg(feature = "gpu")]
 pub use rungs::RungPlan;

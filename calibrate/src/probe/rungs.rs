@@ -14,7 +14,6 @@ use super::inputs::Inputs;
 use super::parts::NODE_BYTES_MOST;
 use super::result::{AscendingControl, RungCosts, RungGrowth, Rungs};
 use crate::device::Session;
-use crate::measure::Estimate;
 use crate::model::{Captured, Mode, Model, Planned, Recorded};
 
 /// What is captured.
@@ -41,14 +40,14 @@ struct Descriptor {
     once: Once,
 }
 
-/// What was found while it was captured.
+/// What was found while it was captured; microseconds by repetition.
 struct Once {
-    first_capture_us: Estimate,
-    capture_us: Estimate,
-    instantiate_us: Estimate,
-    upload_us: Estimate,
-    first_replay_host_us: Estimate,
-    first_replay_us: Estimate,
+    first_capture_us: f64,
+    capture_us: Vec<f64>,
+    instantiate_us: Vec<f64>,
+    upload_us: Vec<f64>,
+    first_replay_host_us: Vec<f64>,
+    first_replay_us: Vec<f64>,
     pool_growth: Bytes,
     driver_growth_bytes: i64,
     live_peak: Bytes,
@@ -90,6 +89,16 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
     let host_us = bench.host("steps, host", points(), &mut campaigns)?.times_us();
     let device = bench.device("steps, device", points(), &mut campaigns)?;
     let device_us = device.times_us();
+    let once = |what, of: fn(&Once) -> Vec<f64>| {
+        let readings: Vec<_> = descriptors.iter().map(|descriptor| of(&descriptor.once)).collect();
+        bench.of_readings(what, &readings)
+    };
+    let first_capture_us = once("first captures", |once| vec![once.first_capture_us])?;
+    let capture_us = once("captures", |once| once.capture_us.clone())?;
+    let instantiate_us = once("instantiations", |once| once.instantiate_us.clone())?;
+    let upload_us = once("uploads", |once| once.upload_us.clone())?;
+    let first_replay_host_us = once("first replays on the host", |once| once.first_replay_host_us.clone())?;
+    let first_replay_us = once("first replays", |once| once.first_replay_us.clone())?;
     let costs = descriptors.iter().enumerate().map(|(replay, descriptor)| {
         let rung = ladder.iter().position(|rows| *rows == descriptor.rows).unwrap_or_default();
         let step = descriptors.len() + rung;
@@ -103,12 +112,12 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
             graphs: graphs as u32,
             nodes: nodes as u32,
             launches: eager[rung].calls() as u32,
-            first_capture_us: once.first_capture_us,
-            capture_us: once.capture_us,
-            instantiate_us: once.instantiate_us,
-            upload_us: once.upload_us,
-            first_replay_host_us: once.first_replay_host_us,
-            first_replay_us: once.first_replay_us,
+            first_capture_us: first_capture_us[replay],
+            capture_us: capture_us[replay],
+            instantiate_us: instantiate_us[replay],
+            upload_us: upload_us[replay],
+            first_replay_host_us: first_replay_host_us[replay],
+            first_replay_us: first_replay_us[replay],
             replay_host_us: host_us[replay],
             replay_device_us: device_us[replay],
             eager_host_us: host_us[step],
@@ -177,8 +186,8 @@ fn capture(
     let live_peak = Bytes(model.take_pool_peak_bytes());
     let first_capture_us = capture_time_us(bench, &recorded);
 
-    let mut readings = [(); 5].map(|()| Vec::new());
-    let [capture_us, instantiate_us, upload_us, first_replay_host_us, first_replay_us] = &mut readings;
+    let [mut capture_us, mut instantiate_us, mut upload_us] = [(); 3].map(|()| Vec::new());
+    let [mut first_replay_host_us, mut first_replay_us] = [(); 2].map(|()| Vec::new());
     for _ in 0..repeats {
         let again = bench.on(|session| model.record(session, &shape, mode))?;
         capture_us.push(capture_time_us(bench, &again));
@@ -199,7 +208,7 @@ fn capture(
                 fresh.replay(session)?;
                 if waits { Ok::<_, ProbeError>(session.synchronize()?) } else { Ok(()) }
             })?;
-            let readings = if waits { &mut *first_replay_us } else { &mut *first_replay_host_us };
+            let readings = if waits { &mut first_replay_us } else { &mut first_replay_host_us };
             readings.push(us);
             bench.on(Session::synchronize)?;
         }
@@ -210,12 +219,12 @@ fn capture(
         Ok::<_, ProbeError>(captured)
     })?;
     let once = Once {
-        first_capture_us: bench.of_readings("first capture", &[first_capture_us])?,
-        capture_us: bench.of_readings("captures", capture_us)?,
-        instantiate_us: bench.of_readings("instantiations", instantiate_us)?,
-        upload_us: bench.of_readings("uploads", upload_us)?,
-        first_replay_host_us: bench.of_readings("first replays on the host", first_replay_host_us)?,
-        first_replay_us: bench.of_readings("first replays", first_replay_us)?,
+        first_capture_us,
+        capture_us,
+        instantiate_us,
+        upload_us,
+        first_replay_host_us,
+        first_replay_us,
         pool_growth,
         driver_growth_bytes,
         live_peak,

@@ -9,6 +9,7 @@
 //! | `SMS` | 132 | multiprocessors |
 //! | `MEMORY_BYTES` | 140 GiB | memory of a device |
 //! | `OTHERS_BYTES` | 0 | memory that other processes hold |
+//! | `OTHERS_MOVE` | | `EVERY_NS:BYTES`: in every second such span other processes hold so many bytes more |
 //! | `DRIVER_VERSION` | 12090 | what `cuDriverGetVersion` says |
 //! | `PTX_VERSION` | `8.8` | newest PTX that the driver takes |
 //! | `COMPUTE_MODE` | 0 | 0 default, 2 prohibited, 3 exclusive process |
@@ -47,11 +48,12 @@
 //! | `CONTEXT_BYTES` | 500 MiB | device memory of a context |
 //! | `EXEC_BYTES`, `EXEC_NODE_BYTES` | 65,536, 10,240 | device memory of an executable graph, fixed and per node |
 //!
-//! What makes device times differ from that, see `disturbance.rs`:
+//! What makes times differ from that, see `disturbance.rs`; the device's but for one:
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
 //! | `NOISE_PERMILLE`, `SEED` | 0 | largest deviation of each duration to either side, and how it is drawn |
+//! | `HOST_NOISE_PERMILLE` | 0 | host: the same of what each call takes, drawn from the same seed and not with the device's |
 //! | `DRIFT_PERMILLE_PER_S` | 0 | how much longer everything takes after each second |
 //! | `DIP` | | `FROM_NS:FOR_NS:PERMILLE`: a span in which everything takes longer, for the SM clock is that much slower |
 //! | `NEIGHBOUR` | | `EVERY_NS:FOR_NS:PERMILLE`: the same, again and again |
@@ -73,6 +75,8 @@ pub(crate) struct Configuration {
     pub(crate) multiprocessors: u32,
     pub(crate) memory_bytes: u64,
     pub(crate) others_bytes: u64,
+    /// After how long other processes take or give back memory, and how much.
+    pub(crate) others_move: Option<(u64, u64)>,
     pub(crate) driver_version: i32,
     pub(crate) ptx_version: (u32, u32),
     pub(crate) compute_mode: i32,
@@ -184,6 +188,7 @@ impl Configuration {
             multiprocessors: number("SMS", 132) as u32,
             memory_bytes: number("MEMORY_BYTES", 140 << 30),
             others_bytes: number("OTHERS_BYTES", 0),
+            others_move: text("OTHERS_MOVE").map(|value| moving(&value)),
             driver_version: text("DRIVER_VERSION").map_or(12_090, |value| parsed("DRIVER_VERSION", &value)),
             ptx_version: pair("PTX_VERSION", (8, 8)),
             compute_mode: text("COMPUTE_MODE").map_or(0, |value| parsed("COMPUTE_MODE", &value)),
@@ -228,6 +233,7 @@ impl Configuration {
             disturbance: Disturbance {
                 seed: number("SEED", 0),
                 noise_permille: number("NOISE_PERMILLE", 0),
+                host_noise_permille: number("HOST_NOISE_PERMILLE", 0),
                 drift_permille_per_s: number("DRIFT_PERMILLE_PER_S", 0),
                 dip: text("DIP").map(|value| span("DIP", &value)),
                 neighbour: text("NEIGHBOUR").map(|value| span("NEIGHBOUR", &value)),
@@ -250,6 +256,11 @@ fn span(name: &str, value: &str) -> Span {
         [from_ns, for_ns, permille] => Span { from_ns, for_ns, permille },
         _ => refuse(name, value),
     }
+}
+
+fn moving(value: &str) -> (u64, u64) {
+    let (every_ns, bytes) = value.split_once(':').unwrap_or_else(|| refuse("OTHERS_MOVE", value));
+    (parsed::<u64>("OTHERS_MOVE", every_ns).max(1), parsed("OTHERS_MOVE", bytes))
 }
 
 fn failures(value: &str) -> Vec<PlantedFailure> {

@@ -1,4 +1,5 @@
-//! What makes device times differ from what is planted: noise, drift, a dip of the clock, a noisy neighbour.
+//! What makes times differ from what is planted: noise on the device and on the host; on the device drift, a dip of the
+//! clock and a noisy neighbour.
 //!
 //! Everything follows from the planted seed and from virtual time, in whole numbers: two runs are disturbed in the same way.
 
@@ -18,6 +19,8 @@ pub(crate) struct Disturbance {
     pub(crate) seed: u64,
     /// Largest deviation to either side, in thousandths.
     pub(crate) noise_permille: u64,
+    /// The same of what the host does.
+    pub(crate) host_noise_permille: u64,
     /// How much longer everything takes after each second, in thousandths.
     pub(crate) drift_permille_per_s: u64,
     pub(crate) dip: Option<Span>,
@@ -43,11 +46,23 @@ impl Disturbance {
         // In millionths, so that drift within a second counts.
         let drift = u128::from(self.drift_permille_per_s) * u128::from(start_ns) / 1_000_000;
         let slower = u128::from(dip + neighbour) * 1_000 + drift;
-        let swing = u128::from(2 * self.noise_permille * 1_000);
-        let noise = if swing == 0 { 0 } else { u128::from(scrambled(self.seed ^ number)) % (swing + 1) };
-        let scale = (1_000_000 + slower + noise).saturating_sub(swing / 2);
-        (u128::from(duration_ns) * scale / 1_000_000) as u64
+        scaled(duration_ns, slower, self.noise_permille, scrambled(self.seed) ^ number)
     }
+
+    /// What a duration of the host becomes that is its `number`th.
+    pub(crate) fn apply_on_host(&self, duration_ns: u64, number: u64) -> u64 {
+        // Of another stream of numbers than the device's.
+        scaled(duration_ns, 0, self.host_noise_permille, scrambled(!self.seed) ^ number)
+    }
+}
+
+/// A duration that takes so many millionths longer, with noise that a number decides.
+fn scaled(duration_ns: u64, slower: u128, noise_permille: u64, number: u64) -> u64 {
+    let swing = u128::from(2 * noise_permille * 1_000);
+    let noise = if swing == 0 { 0 } else { u128::from(scrambled(number)) % (swing + 1) };
+    let scale = (1_000_000 + slower + noise).saturating_sub(swing / 2);
+    // To the nearest: short durations would all become shorter otherwise.
+    ((u128::from(duration_ns) * scale + 500_000) / 1_000_000) as u64
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): neighbouring numbers become unrelated ones.
@@ -86,6 +101,19 @@ mod tests {
                 .map(|number| Disturbance { seed: 6, ..noisy.clone() }.apply(MICROSECOND, 0, number))
                 .collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn the_host_has_noise_of_its_own_and_short_calls_no_bias() {
+        let noisy = Disturbance { seed: 5, noise_permille: 20, host_noise_permille: 20, ..Disturbance::default() };
+        let drawn: Vec<u64> = (0..10_000).map(|number| noisy.apply_on_host(130, number)).collect();
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!(drawn.iter().all(|ns| (127..=133).contains(ns)) && (mean - 130.0).abs() < 0.1, "{mean}");
+        let of_device: Vec<u64> = (0..10_000).map(|number| noisy.apply(130, 0, number)).collect();
+        let alike = drawn.iter().zip(&of_device).filter(|(host, device)| host == device).count();
+        assert!(alike < 2_500, "{alike}");
+        let quiet = Disturbance { host_noise_permille: 0, ..noisy };
+        assert_eq!([7, 130, 9_999].map(|ns| quiet.apply_on_host(ns, 3)), [7, 130, 9_999]);
     }
 
     #[test]

@@ -96,7 +96,8 @@ pub(crate) fn enter(function: &'static str, cost: Cost, body: impl FnOnce(&mut D
     if let Some(status) = driver.begin_call(function) {
         return status;
     }
-    driver.timeline.host_ns += cost(&driver.configuration.costs);
+    let spent_ns = cost(&driver.configuration.costs);
+    driver.spend(spent_ns);
     driver.settle();
     match body(&mut driver) {
         Ok(()) => 0,
@@ -149,7 +150,7 @@ impl Driver {
 
     /// The host works for a while.
     pub(crate) fn spend(&mut self, ns: u64) {
-        self.timeline.host_ns += ns;
+        self.timeline.spend(ns);
     }
 
     /// A new handle.

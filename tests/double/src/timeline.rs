@@ -90,6 +90,8 @@ pub(crate) struct Timeline {
     disturbance: Disturbance,
     /// Items whose end is settled.
     settled_ever: u64,
+    /// Things that the host did.
+    spent_ever: u64,
     due: Vec<Due>,
 }
 
@@ -137,6 +139,12 @@ impl Timeline {
     /// Streams with work that is not done.
     pub(crate) fn busy(&self) -> Vec<u64> {
         self.streams.iter().filter(|(_, stream)| !stream.queue.is_empty()).map(|(handle, _)| *handle).collect()
+    }
+
+    /// The host works for a while.
+    pub(crate) fn spend(&mut self, ns: u64) {
+        self.spent_ever += 1;
+        self.host_ns += self.disturbance.apply_on_host(ns, self.spent_ever);
     }
 
     /// Appends work that the host calls for now.

@@ -16,7 +16,10 @@ const ALLOCATE: Cost = |costs| costs.allocate_ns;
 pub(super) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32 {
     enter("cuMemGetInfo_v2", CALL, |driver| {
         let context = driver.ready()?;
-        put_if_asked(driver, free, driver.memory.free_bytes(context.device) as usize)?;
+        let now_ns = driver.timeline.host_ns;
+        let moved = driver.configuration.others_move.filter(|(every_ns, _)| now_ns / every_ns % 2 == 1);
+        let free_bytes = driver.memory.free_bytes(context.device).saturating_sub(moved.map_or(0, |(_, bytes)| bytes));
+        put_if_asked(driver, free, free_bytes as usize)?;
         put_if_asked(driver, total, driver.configuration.memory_bytes as usize)
     })
 }
