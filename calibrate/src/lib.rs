@@ -8,6 +8,8 @@ mod calibration;
 mod command_line;
 mod commands;
 #[cfg(feature = "gpu")]
+mod destination;
+#[cfg(feature = "gpu")]
 pub mod device;
 pub mod device_name;
 mod diff;
@@ -57,7 +59,6 @@ use clap::{CommandFactory, Parser};
 use command_line::CommandLine;
 use commands::Failure;
 use exit::Exit;
-use profile::ProfileError;
 
 /// Runs the binary: results go to stdout, everything else to stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
@@ -78,57 +79,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     match done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::Output)) {
         Ok(exit) => exit,
-        Err(Failure::Profile(error)) => {
-            let unwritable = matches!(error, ProfileError::Write { .. });
-            stderr::report(&error);
-            if unwritable { Exit::Unexpected } else { Exit::BadInput }
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Device(error)) => {
-            stderr::report(&error);
-            error.exit()
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Name(error)) => {
-            stderr::report(&error);
-            Exit::NoGpu
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Nvrtc(error)) => {
-            stderr::report(&error);
-            error.exit()
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Shared(error)) => {
-            stderr::report(&error);
-            Exit::TooNoisy
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Probe(error)) => {
-            stderr::report(&error);
-            error.exit()
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Model(error)) => {
-            stderr::report(&error);
-            Exit::BadInput
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Log(error)) => {
-            stderr::report(&error);
-            Exit::BadInput
-        }
-        #[cfg(feature = "gpu")]
-        Err(Failure::Ended(error)) => {
-            stderr::report(&error);
-            error.exit()
-        }
-        #[cfg(feature = "gpu")]
-        Err(error @ Failure::File { .. }) => {
-            stderr::line(format_args!("error: {error}"));
-            Exit::Unexpected
-        }
         Err(Failure::Output(error)) => unwritten(&error),
+        Err(failure) => {
+            failure.report();
+            failure.exit()
+        }
     }
 }
 

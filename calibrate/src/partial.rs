@@ -13,6 +13,8 @@ use miette::Diagnostic;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::probe::Pace;
+use crate::profile::KeptWarning;
 use crate::stderr::printable;
 use crate::whole_file;
 
@@ -29,8 +31,28 @@ pub struct PartialResults {
 #[serde(deny_unknown_fields)]
 struct ResultsFile {
     run: BTreeMap<String, String>,
+    /// The first began the run, each other one went on with it.
+    #[serde(default)]
+    pieces: Vec<Piece>,
     #[serde(default)]
     probes: BTreeMap<String, toml::Value>,
+}
+
+/// A part of a run that was not ended in between: what is true of its results beside the facts that hold for all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// When it began, UTC.
+    pub date: String,
+    /// Its options, as typed.
+    pub options: String,
+    /// Seconds from its beginning to its last result.
+    pub took_s: f64,
+    /// What made its results suspect.
+    #[serde(default)]
+    pub warnings: Vec<KeptWarning>,
+    /// How fast the machine was when it began.
+    pub pace: Option<Pace>,
 }
 
 /// What a run is about: facts that must be the same for results to belong together, by name. Device, driver, geometry, and
@@ -114,7 +136,8 @@ impl Diagnostic for PartialError {
 impl PartialResults {
     /// Of a new run. Nothing is written before the first result; then what the path held is replaced.
     pub fn new(path: &Path, run: RunFacts) -> Self {
-        Self { path: path.to_owned(), file: ResultsFile { run: run.0, probes: BTreeMap::new() } }
+        let file = ResultsFile { run: run.0, pieces: Vec::new(), probes: BTreeMap::new() };
+        Self { path: path.to_owned(), file }
     }
 
     /// Of a run that was ended before its time.
@@ -139,6 +162,21 @@ impl PartialResults {
             return Err(PartialError::OtherRun { path: path.to_owned(), differences });
         }
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Another piece of the run; the results that follow are its.
+    pub fn begin(&mut self, piece: Piece) {
+        self.file.pieces.push(piece);
+    }
+
+    /// The pieces so far, in the order of time; the last is the present one.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.file.pieces
+    }
+
+    /// The piece that was begun last; what is changed is kept with the next result.
+    pub fn piece(&mut self) -> Option<&mut Piece> {
+        self.file.pieces.last_mut()
     }
 
     /// The probes with a result, by name.
@@ -253,6 +291,26 @@ mod tests {
         assert!(back.result::<Costs>("another").unwrap().is_none());
         back.remove().unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_each_piece_had_to_say_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("partial.toml");
+        let warning = KeptWarning { code: "power_limit".into(), what: "400 W of 700".into(), advice: None };
+        let pace = Some(Pace { us: 61.25, sm_clock_mhz: None });
+        let piece =
+            |date: &str, warnings| Piece { date: date.into(), options: "-x".into(), took_s: 0.0, warnings, pace };
+        let mut first = PartialResults::new(&path, facts());
+        first.begin(piece("2026-01-31T09:30:00Z", vec![warning]));
+        first.piece().unwrap().took_s = 2.5;
+        first.keep("launch", &costs(1.0)).unwrap();
+        let mut second = PartialResults::resume(&path, &facts()).unwrap();
+        second.begin(piece("2026-02-01T09:30:00Z", vec![]));
+        second.keep("head", &costs(2.0)).unwrap();
+        let third = PartialResults::resume(&path, &facts()).unwrap();
+        assert_eq!(third.pieces(), second.pieces());
+        assert_eq!((third.pieces()[0].took_s, third.pieces()[0].warnings.len()), (2.5, 1));
     }
 
     /// A run of five probes, ended while each of them runs, and gone on with: every probe is measured once, but for the one

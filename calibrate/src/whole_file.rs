@@ -18,13 +18,17 @@ impl WholeFile {
     /// that it leads to is written.
     ///
     /// # Errors
-    /// The folder is missing or cannot be written; or something else than a file is there, a device for instance, which the
-    /// new file would take the place of.
+    /// The folder is missing or cannot be written; the name is one that no file can have; or something else than a file is
+    /// there, a device or a link to nothing for instance, which the new file would take the place of.
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
         let place = match fs::metadata(path) {
             Ok(found) if found.is_file() => fs::canonicalize(path)?,
             Ok(found) if found.is_dir() => return Err(io::Error::other("it is a folder")),
             Ok(_) => return Err(io::Error::other("it is no file, and would be replaced by one")),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) if fs::symlink_metadata(path).is_ok() => {
+                return Err(io::Error::other("it is a link to a file that is not there, and would be replaced by one"));
+            }
             Err(_) => path.to_path_buf(),
         };
         let folder = match place.parent() {
@@ -35,7 +39,7 @@ impl WholeFile {
         // Temporary files are private by default; this one gets what the process's umask grants.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder)?;
+        let file = builder.tempfile_in(folder).map_err(without_path)?;
         Ok(Self { file, place })
     }
 
@@ -48,6 +52,15 @@ impl WholeFile {
         self.file.as_file().sync_all()?;
         self.file.persist(&self.place)?;
         Ok(())
+    }
+}
+
+/// The system's reason alone: the name of a temporary file tells nobody anything.
+fn without_path(error: io::Error) -> io::Error {
+    let said = error.to_string();
+    match said.split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
     }
 }
 
@@ -101,5 +114,14 @@ mod tests {
         assert!(fs::metadata(&socket).expect("there").file_type().is_socket());
         assert_eq!(WholeFile::begin(folder.path()).expect_err("a folder").to_string(), "it is a folder");
         assert_eq!(names(folder.path()).len(), 3);
+
+        let dangling = folder.path().join("dangling");
+        symlink(folder.path().join("nothing"), &dangling).expect("writable");
+        let refused = WholeFile::begin(&dangling).expect_err("it leads nowhere").to_string();
+        assert!(refused.starts_with("it is a link to a file that is not there"), "{refused}");
+        let refused = |name: &str| WholeFile::begin(&folder.path().join(name)).expect_err("no such file can be");
+        assert_eq!(refused(&"n".repeat(256)).kind(), io::ErrorKind::InvalidFilename);
+        assert_eq!(refused("no/folder").to_string(), "No such file or directory (os error 2)");
+        assert_eq!(names(folder.path()).len(), 4);
     }
 }

@@ -1,6 +1,7 @@
 //! The `calibrate` binary from outside: what it prints where, and its exit codes.
 
 mod coverage;
+mod destination;
 mod device;
 mod double;
 mod layer;
@@ -11,6 +12,7 @@ mod probe;
 mod probe_rules;
 mod profiles;
 mod replay;
+mod resume;
 mod self_check;
 mod staircase;
 mod state;
@@ -43,30 +45,65 @@ fn show_says_where_each_group_comes_from() {
     insta::assert_snapshot!(text(&output.stdout));
 }
 
-/// Whatever stands in a file, and however long its sentences are.
+/// However long its sentences are.
 #[test]
-fn shown_profiles_fit_eighty_columns_and_command_no_terminal() {
+fn shown_profiles_fit_eighty_columns() {
     let folder = tempfile::tempdir().expect("a folder to write to");
-    let file = folder.path().join("hostile.toml");
-    let measured = include_str!("double.toml");
-    let hostile = measured
-        .replace("name = \"double-", "name = \"\\u001b[2Jdouble-")
-        .replace("source = \"", "source = \"\\u001b]0;x\\u0007 ");
-    assert_ne!(hostile, measured);
-    fs::write(&file, &hostile).expect("the folder can be written");
+    let file = folder.path().join("long.toml");
+    let long = include_str!("double.toml").replace("source = \"", &format!("source = \"{}", "word ".repeat(40)));
+    fs::write(&file, long).expect("the folder can be written");
     let named = file.to_str().expect("the path is text");
     for arguments in [&["show", named][..], &["report", named], &["check", named], &["diff", named, "textbook"]] {
         let output = calibrate(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
-        let shown = text(&output.stdout);
-        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{arguments:?}: {shown:?}");
         let is_table = arguments[0] == "diff";
-        for line in shown.lines().filter(|line| !is_table && !line.contains(named)) {
+        for line in text(&output.stdout).lines().filter(|line| !is_table && !line.contains(named)) {
             assert!(line.chars().count() <= 80 || line.split_whitespace().count() <= 2, "{arguments:?}: {line}");
         }
     }
-    let toml = calibrate(&["show", "--toml", named]);
-    assert!(text(&toml.stdout).contains(r"\u001B[2J"), "escaped, as it was");
+}
+
+/// A text that a terminal would obey is refused with its place, whoever reads the profile.
+#[test]
+fn a_profile_cannot_command_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("hostile.toml");
+    let measured = include_str!("double.toml");
+    fs::write(&file, measured.replace("name = \"double-", "name = \"\\u001b[2Jdouble-")).expect("it can be written");
+    let named = file.to_str().expect("the path is text");
+    for arguments in [&["show", named][..], &["report", named], &["check", named], &["diff", named, "textbook"]] {
+        let output = calibrate(arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), ""), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(said.split_whitespace().any(|word| word.ends_with("hostile.toml:2:8:")), "{said}");
+        assert!(said.contains("name: a control character (U+001B)"), "{said}");
+        assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+    }
+}
+
+/// Figures that say that they were measured, and were not, or elsewhere.
+#[test]
+fn check_believes_no_measurement_that_cannot_be() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("mine.toml");
+    let double = include_str!("double.toml");
+    let refused = |profile: &str, reason: &str| {
+        fs::write(&file, profile).expect("the folder can be written");
+        let output = calibrate(&["check", file.to_str().expect("the path is text")]);
+        let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(3), "{reason}: {said}");
+        assert!(said.contains(reason), "{said}");
+    };
+    refused(
+        &double.replace("2026-01-31T09:30:00Z\"\ncalibrate", "yesterday\"\ncalibrate"),
+        "yesterday: expected a date",
+    );
+    refused(&double.replace("total_bytes = 150323855360", "total_bytes = 1"), "1 B: expected at least");
+    refused(&double.replace("layers = 32", "layers = 999"), "kernel nodes: expected");
+    let (start, end) = (double.find("[measurement]"), double.find("[machine.memory]"));
+    let (before, after) = (&double[..start.expect("it is there")], &double[end.expect("it is there")..]);
+    let alone = format!("{before}{after}").replace("kind = \"double\"", "kind = \"measured\"");
+    refused(&alone, "machine.memory.provenance: measured figures without");
 }
 
 #[test]

@@ -13,50 +13,50 @@ use kernels::random::Random;
 use crate::double::{Double, Run};
 
 /// A Qwen3 of two narrow layers.
-const TINY: &str = r#"{
+pub(crate) const TINY: &str = r#"{
     "model_type": "qwen3", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1024, "rms_norm_eps": 1e-6
 }"#;
 
 /// The double and a folder with a tiny model's configuration.
-struct Bench {
-    double: Double,
-    folder: tempfile::TempDir,
+pub(crate) struct Bench {
+    pub(crate) double: Double,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new(double: Double) -> Self {
+    pub(crate) fn new(double: Double) -> Self {
         let folder = tempfile::tempdir().expect("a folder to write to");
         fs::create_dir(folder.path().join("tiny")).expect("the folder can be written");
         fs::write(folder.path().join("tiny/config.json"), TINY).expect("the folder can be written");
         Self { double, folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    fn profile(&self, name: &str) -> toml::Value {
+    pub(crate) fn profile(&self, name: &str) -> toml::Value {
         toml::from_str(&self.text(name)).expect("a profile is TOML")
     }
 
-    fn command(&self, more: &[&str], variables: &[(&str, &str)]) -> Command {
+    pub(crate) fn command(&self, more: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = self.double.command(&arguments(more), variables);
         command.current_dir(&self.folder);
         command
     }
 
-    fn run(&self, more: &[&str], variables: &[(&str, &str)]) -> Run {
+    pub(crate) fn run(&self, more: &[&str], variables: &[(&str, &str)]) -> Run {
         let output = self.command(more, variables).output().expect("the binary was built");
         Run { output, report: String::new() }
     }
 
     /// What a user reads when nothing is measured: the exit code and standard error.
-    fn refusal(&self, more: &[&str], variables: &[(&str, &str)]) -> String {
+    pub(crate) fn refusal(&self, more: &[&str], variables: &[(&str, &str)]) -> String {
         let run = self.run(more, variables);
         format!("exit {}\n{}", run.code().unwrap_or(-1), run.stderr())
     }
@@ -121,7 +121,7 @@ fn one_command_gives_one_profile() {
 }
 
 /// `calibrate check` takes the file.
-fn check(bench: &Bench, file: &str) {
+pub(crate) fn check(bench: &Bench, file: &str) {
     let path = bench.path(file);
     let mut command = Command::new(env!("CARGO_BIN_EXE_calibrate"));
     let output = command.args([Path::new("check"), &path]).output().expect("the binary was built");
@@ -382,6 +382,16 @@ fn models_and_options_that_cannot_be_measured_say_why() {
         let run = Run { output, report: String::new() };
         format!("exit {}\n{}", run.code().unwrap_or(-1), run.stderr())
     };
+    let other = r#"{ "sliding_window": 1000, "max_position_embeddings": 1000, "layer_types": ["linear_attention", "full_attention"],"#;
+    write("linear.json", &TINY.replace("qwen3", "mistral").replacen('{', other, 1));
+    write("small.json", &TINY.replace("1e-6", "1e-60"));
+    for (file, reason) in [
+        ("linear.json", "layer_types holds linear_attention"),
+        ("small.json", "rms_norm_eps = 1e-60: expected a number"),
+    ] {
+        let said = refusal(file, &[]);
+        assert!(said.starts_with("exit 3\n") && said.contains(reason), "{said}");
+    }
     insta::assert_snapshot!("unknown_model", refusal("lama-3.1-8b", &[]));
     insta::assert_snapshot!("fp8_model", refusal("fp8.json", &[]));
     insta::assert_snapshot!("wide_heads", refusal("wide.json", &[]));

@@ -336,3 +336,28 @@ fn a_clock_that_falls_meanwhile_is_named() {
     let named = "device time of steps: clock dip: the clock fell from 1980 to 1488 MHz; ";
     assert!(said.iter().any(|text| text.starts_with(named)), "{said:#?}");
 }
+
+/// What is asked for as a file is written, whoever reads the table; and it is known at once whether it can be.
+#[cfg(unix)]
+#[test]
+fn the_file_comes_before_the_table() {
+    use std::process::Stdio;
+
+    let bench = Bench::new();
+    let profile = bench.profile(&[]);
+    let step = Step::decodes("FULL", 4, 3, 128);
+    fs::write(bench.path("steps.jsonl"), log(&[("one", vec![step])], |step| step.priced(&profile)))
+        .expect("the folder can be written");
+    let arguments = ["replay", "steps.jsonl", "--model", "tiny.json", "--time-limit", "2s", "--out"];
+    let mut command = bench.double.command(&[&arguments[..], &["replay.json"]].concat(), &[]);
+    let mut child = command.current_dir(&bench.folder).stdout(Stdio::piped()).spawn().expect("the binary was built");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it is our child").success());
+    let document = fs::read(bench.path("replay.json")).expect("it was asked for");
+    assert!(serde_json::from_slice::<Value>(&document).is_ok());
+    for out in ["/dev/full", "/dev/null", "tiny.json/x"] {
+        let run = bench.run(&[&arguments[..], &[out]].concat(), &[]);
+        assert_eq!((run.code(), run.stdout()), (Some(1), ""), "{out}: {}", run.stderr());
+        assert!(run.stderr().starts_with("error: cannot write "), "{}", run.stderr());
+    }
+}

@@ -195,20 +195,23 @@ fn an_engines_part_of_captures_can_be_declared() {
     assert!((more_s - 0.5 * captures as f64).abs() < 1e-6, "{more_s} s for {captures} captures");
 }
 
-/// Sources and warnings of a file are text for a terminal, whatever is in them.
+/// A text that a terminal would obey is refused with its place, whichever of them it is.
 #[test]
 fn a_profile_cannot_command_the_terminal() {
-    let folder = measured_profile("what = \"the power", "what = \"\\u001b[2J\\u0007the power");
-    let path = folder.path().join("double.toml");
-    let hostile = fs::read_to_string(&path).expect("just written");
-    let hostile =
-        hostile.replace("source = \"", "source = \"\\u001b]0;x\\u0007").replace("device = \"", "device = \"\\u009b1m");
-    fs::write(path, hostile).expect("writable");
-    for command in [&["run", "scenario.toml"][..], &["startup", "scenario.toml"], &["check", "scenario.toml"]] {
-        let answer = sim_in(folder.path(), command);
-        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
-        for shown in [answer.stdout, answer.stderr] {
-            assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{command:?}: {shown:?}");
+    let hostile = [
+        ("what = \"the power", "what = \"\\u001b[2J\\u0007the power", "measurement.warning[0].what"),
+        ("source = \"", "source = \"\\u001b]0;x\\u0007", "machine.memory.provenance.source"),
+        ("device = \"", "device = \"\\u009b1m", "identity.device"),
+    ];
+    for (from, to, key) in hostile {
+        let folder = measured_profile(from, to);
+        for command in [&["run", "scenario.toml"][..], &["startup", "scenario.toml"], &["check", "scenario.toml"]] {
+            let answer = sim_in(folder.path(), command);
+            assert_eq!(answer.code, Some(3), "{command:?}: {}", answer.stderr);
+            assert!(answer.stderr.contains(&format!("{key}: a control character (U+")), "{}", answer.stderr);
+            for shown in [answer.stdout, answer.stderr] {
+                assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{command:?}: {shown:?}");
+            }
         }
     }
 }

@@ -36,12 +36,16 @@ pub(crate) enum Ended {
         part: Part,
         /// What disturbed it.
         disturbance: TooNoisy,
-        /// Parts whose results are kept.
-        kept: usize,
     },
-    /// Free memory moves before anything is measured, or the machine is another one in the end.
+    /// Free memory moves before anything is measured.
     #[error(transparent)]
     Noisy(#[from] TooNoisy),
+    /// The machine is another one in the end than in the beginning.
+    #[error(transparent)]
+    Changed(TooNoisy),
+    /// The machine is another one than that which the kept parts were measured on.
+    #[error("the kept parts were measured when this machine was another one: {0}")]
+    OtherMachine(TooNoisy),
     /// There is not enough memory.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -69,11 +73,31 @@ impl From<StepError> for Ended {
 }
 
 impl Ended {
+    /// Whether a run that goes on from what is kept could come to its profile.
+    pub(crate) fn can_go_on(&self) -> bool {
+        match self {
+            Self::Disturbed { .. } | Self::Noisy(_) | Self::Probe(_) | Self::Partial(PartialError::Write { .. }) => {
+                true
+            }
+            // An interruption says what is kept itself.
+            Self::Interrupted { .. }
+            | Self::Unfit(_)
+            | Self::Wrong(_)
+            | Self::Changed(_)
+            | Self::OtherMachine(_)
+            | Self::NoRoom(_)
+            | Self::Partial(_)
+            | Self::Unusable(_) => false,
+        }
+    }
+
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Interrupted { .. } => Exit::Interrupted,
-            Self::Unfit(_) | Self::Disturbed { .. } | Self::Noisy(_) => Exit::TooNoisy,
+            Self::Unfit(_) | Self::Disturbed { .. } | Self::Noisy(_) | Self::Changed(_) | Self::OtherMachine(_) => {
+                Exit::TooNoisy
+            }
             Self::NoRoom(error) => error.exit(),
             Self::Probe(error) => error.exit(),
             Self::Partial(PartialError::Write { .. }) | Self::Wrong(_) | Self::Unusable(_) => Exit::Unexpected,
@@ -83,7 +107,7 @@ impl Ended {
 }
 
 /// What to do where so many parts are kept.
-fn goes_on(kept: usize) -> String {
+pub(crate) fn goes_on(kept: usize) -> String {
     let parts = if kept == 1 { "part is" } else { "parts are" };
     format!("{kept} {parts} kept: the same command with --resume goes on")
 }
@@ -97,11 +121,15 @@ impl Diagnostic for Ended {
             Self::Wrong(_) => {
                 Some(Box::new("`calibrate --self-check` shows every check; please report what it prints"))
             }
-            Self::Disturbed { disturbance, kept, .. } => {
-                let help = disturbance.help().map(|help| help.to_string()).unwrap_or_default();
-                let goes_on = if *kept == 0 { String::new() } else { format!("; {}", goes_on(*kept)) };
-                Some(Box::new(help + &goes_on))
-            }
+            Self::Disturbed { disturbance, .. } => disturbance.help(),
+            Self::Changed(changed) => Some(with(
+                changed,
+                "then leave out --resume: what was measured first is not of the machine as it is now",
+            )),
+            Self::OtherMachine(changed) => Some(with(
+                changed,
+                "--resume goes on when the machine is as it was; without it everything is measured anew",
+            )),
             Self::Noisy(error) => error.help(),
             Self::NoRoom(error) => error.help(),
             Self::Probe(error) => error.help(),
@@ -111,19 +139,27 @@ impl Diagnostic for Ended {
     }
 }
 
+/// What to do against a disturbance, and then.
+fn with<'a>(disturbance: &TooNoisy, then: &str) -> Box<dyn fmt::Display + 'a> {
+    let help = disturbance.help().map(|help| help.to_string()).unwrap_or_default();
+    Box::new(format!("{help}; {then}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::Cause;
 
     #[test]
-    fn what_is_kept_is_said_and_nothing_else() {
-        let help = |kept: usize| {
-            let disturbance = TooNoisy { cause: Cause::Drift, by: 0.2, limit: 0.03 };
-            Ended::Disturbed { part: Part::Head, disturbance, kept }.help().map(|help| help.to_string()).unwrap()
-        };
-        assert!(!help(0).contains("kept") && help(0).ends_with("look at its cooling"), "{}", help(0));
-        assert!(help(1).ends_with("; 1 part is kept: the same command with --resume goes on"), "{}", help(1));
-        assert!(help(3).contains("; 3 parts are kept"), "{}", help(3));
+    fn what_is_kept_is_said_and_where_it_helps_no_more_too() {
+        assert_eq!(goes_on(1), "1 part is kept: the same command with --resume goes on");
+        assert!(goes_on(3).starts_with("3 parts are kept: "));
+        let drift = || TooNoisy { cause: Cause::Drift, by: 0.2, limit: 0.1 };
+        let help = |ended: &Ended| ended.help().map(|help| help.to_string()).unwrap();
+        let changed = Ended::Changed(drift());
+        assert!(help(&changed).contains("leave out --resume") && !changed.can_go_on(), "{}", help(&changed));
+        let other = Ended::OtherMachine(drift());
+        assert!(help(&other).contains("without it everything is measured anew") && !other.can_go_on());
+        assert!(Ended::Disturbed { part: Part::Head, disturbance: drift() }.can_go_on());
     }
 }

@@ -13,7 +13,7 @@ use kernels::units::{Requests, Rows};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) use error::Ended;
+pub(crate) use error::{Ended, goes_on};
 pub(crate) use kept::Kept;
 pub(crate) use paces::Paces;
 pub(crate) use profile::{About, profile};
@@ -99,6 +99,7 @@ impl Calibration<'_> {
     /// # Errors
     /// See [`Ended`]; what was measured before is kept.
     pub(crate) fn run(&mut self) -> Result<Results, Ended> {
+        self.go_on()?;
         let plan = self.plan;
         let is_quick = plan.is_quick;
         let counts: &[u32] = if is_quick { &launch::QUICK_COUNTS } else { &launch::COUNTS };
@@ -156,8 +157,20 @@ impl Calibration<'_> {
         self.display.end(&format!("{:+.1} %", by * 100.0));
         let beyond = |limit: f64| (by.abs() > limit).then(|| TooNoisy { cause: self.paces.cause(), by, limit });
         match beyond(CHANGE_MOST) {
-            Some(drift) => Err(drift.into()),
+            Some(drift) => Err(Ended::Changed(drift)),
             None => Ok(beyond(Limits::default().drift)),
+        }
+    }
+
+    /// That the machine is still the one that the kept parts were measured on. From here on every pace is compared with the
+    /// first of the first piece, as in a run of one piece.
+    fn go_on(&mut self) -> Result<(), Ended> {
+        let Some(first) = self.partial.pieces().first().and_then(|piece| piece.pace) else { return Ok(()) };
+        self.paces.push(Duration::ZERO, first);
+        self.pace()?;
+        match self.pace_before()? {
+            Some(changed) => Err(Ended::OtherMachine(changed)),
+            None => Ok(()),
         }
     }
 
@@ -190,12 +203,14 @@ impl Calibration<'_> {
             };
             match kept {
                 Ok(kept) => break kept,
-                Err(disturbance) if tries_left == 0 => {
-                    return Err(Ended::Disturbed { part, disturbance, kept: self.kept() });
-                }
+                Err(disturbance) if tries_left == 0 => return Err(Ended::Disturbed { part, disturbance }),
                 Err(disturbance) => self.display.note(&format!("measured once more: {disturbance}")),
             }
         };
+        let took_s = self.time.elapsed().as_secs_f64();
+        if let Some(piece) = self.partial.piece() {
+            piece.took_s = took_s;
+        }
         self.partial.keep(part.name(), &kept)?;
         self.display.end(&kept.summary());
         Ok(kept)
@@ -232,7 +247,11 @@ impl Calibration<'_> {
         if interrupts.is_asked_to_end() {
             return Err(self.interrupted());
         }
-        self.paces.push(self.time.elapsed(), pace?);
+        let pace = pace?;
+        if let Some(piece) = self.partial.piece() {
+            piece.pace.get_or_insert(pace);
+        }
+        self.paces.push(self.time.elapsed(), pace);
         Ok(())
     }
 
@@ -273,7 +292,7 @@ impl Calibration<'_> {
     }
 
     /// Parts whose results are kept.
-    fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.partial.probes().count()
     }
 

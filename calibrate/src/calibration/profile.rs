@@ -1,7 +1,6 @@
 //! The profile of a calibration.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::{Ended, Results};
 use crate::findings::{
@@ -10,10 +9,10 @@ use crate::findings::{
 use crate::gemm_backend::GemmBackend;
 use crate::graph_mode::Mode;
 use crate::measure::Campaign;
+use crate::partial::Piece;
 use crate::plan::Plan;
 use crate::profile::{Identity, KeptWarning, Kind, Measurement, NotMeasured, Overlap, Profile};
 use crate::served_model::ServedModel;
-use crate::state::Concern;
 use kernels::units::Bytes;
 
 /// What a profile says beside the figures.
@@ -30,12 +29,8 @@ pub(crate) struct About<'a> {
     pub(crate) gemm_backend: String,
     pub(crate) model: &'a ServedModel,
     pub(crate) plan: &'a Plan,
-    pub(crate) concerns: &'a [Concern],
-    /// When it began, UTC.
-    pub(crate) date: String,
-    /// Its options, as typed.
-    pub(crate) options: String,
-    pub(crate) took: Duration,
+    /// The pieces that it was measured in, one at least.
+    pub(crate) pieces: &'a [Piece],
 }
 
 /// The profile of what was found.
@@ -58,9 +53,12 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
         bandwidth: Some(results.bandwidth.found()),
     };
     let (version, differs) = (env!("CARGO_PKG_VERSION"), &about.model.differs);
+    let device = words(&about.device, "unnamed device");
+    let date = about.pieces.first().map(|piece| piece.date.clone()).unwrap_or_default();
+    let took_s: f64 = about.pieces.iter().map(|piece| piece.took_s).sum();
     let statement = Statement {
         kind: if about.is_double { Kind::Double } else { Kind::Measured },
-        source: format!("calibrate {version} on {}, {}", about.device, about.date),
+        source: format!("calibrate {version} on {device}, {date}"),
         shapes_only: (!differs.is_empty()).then(|| differs.join("; ")),
     };
     let mut machine = machine(&findings, &statement)?;
@@ -78,10 +76,10 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
     let layers = model.layers;
     let (major, minor) = about.compute_capability;
     let measurement = Measurement {
-        date: about.date.clone(),
+        date,
         calibrate_version: version.to_owned(),
-        options: about.options.clone(),
-        took_s: (about.took.as_secs_f64() * 10.0).round() / 10.0,
+        options: options(about.pieces),
+        took_s: (took_s * 10.0).round() / 10.0,
         cuda_version: Some(about.cuda_version.clone()),
         compute_capability: Some(format!("{major}.{minor}")),
         gemm_backend: about.gemm_backend.clone(),
@@ -94,14 +92,14 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
         piecewise: rungs(results.rungs.result(), Mode::Piecewise),
     };
     Ok(Profile {
-        name: about.name.clone(),
+        name: words(&about.name, "profile"),
         identity: Identity {
-            device: about.device.clone(),
-            driver: about.driver.clone(),
-            host_cpu: about.host_cpu.clone(),
+            device,
+            driver: about.driver.clone().filter(|driver| !driver.trim().is_empty()),
+            host_cpu: about.host_cpu.clone().filter(|cpu| !cpu.trim().is_empty()),
             engine: about.engine.to_owned(),
             engine_version: None,
-            model_name: about.model.name.clone(),
+            model_name: words(&about.model.name, "unnamed model"),
             model: model.clone(),
         },
         measurement: Some(measurement),
@@ -111,13 +109,41 @@ pub(crate) fn profile(about: &About<'_>, results: &Results) -> Result<Profile, E
     })
 }
 
-/// Concerns about the machine, what differs from the model, and what was noisy.
+/// A text that a profile can hold: not an empty one, which files and drivers may give.
+fn words(text: &str, otherwise: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
+}
+
+/// What was typed for each piece, one after the other.
+fn options(pieces: &[Piece]) -> String {
+    pieces.iter().map(|piece| piece.options.as_str()).collect::<Vec<_>>().join(", then ")
+}
+
+/// That the machine was looked at in between: what changes less than that says is in the figures.
+fn in_pieces(pieces: &[Piece]) -> Option<KeptWarning> {
+    let dates: Vec<&str> = pieces.iter().map(|piece| piece.date.as_str()).collect();
+    (pieces.len() > 1).then(|| KeptWarning {
+        code: "resumed".to_owned(),
+        what: format!(
+            "measured in {} pieces, which began {}: parts of one may differ from those of another by as much as a machine may \
+             change in a run",
+            pieces.len(),
+            dates.join(", ")
+        ),
+        advice: Some("measure in one piece where so much matters".to_owned()),
+    })
+}
+
+/// Concerns about the machine, of every piece, what differs from the model, and what was noisy.
 fn warnings(about: &About<'_>, results: &Results) -> Vec<KeptWarning> {
-    let of_machine = about.concerns.iter().map(|concern| KeptWarning {
-        code: concern.code.to_owned(),
-        what: concern.what.clone(),
-        advice: Some(concern.advice.clone()),
-    });
+    let mut of_machine: Vec<KeptWarning> = Vec::new();
+    for warning in about.pieces.iter().flat_map(|piece| &piece.warnings) {
+        if !of_machine.contains(warning) {
+            of_machine.push(warning.clone());
+        }
+    }
+    let of_machine = of_machine.into_iter().chain(in_pieces(about.pieces));
     let of_model = about.model.differs.iter().map(|reason| KeptWarning {
         code: "shapes_only".to_owned(),
         what: format!("only the shapes of the model were measured: {reason}"),

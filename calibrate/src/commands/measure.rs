@@ -1,24 +1,25 @@
 //! `calibrate --device GPU`: measures it, and writes a profile.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
-use kernels::units::Requests;
+use kernels::units::{Bytes, Requests};
 
 use super::Failure;
+use super::aloud::Aloud;
 use super::found::Found;
 use crate::calibration::{self, About, Calibration, Ended, Paces, RunTime};
 use crate::command_line::{CapturedMode, GpuOptions, MeasuringOptions};
+use crate::destination::Destination;
 use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
 use crate::graph_mode::Mode;
 use crate::model::{Limits, Model};
 use crate::padding::TableStairs;
-use crate::partial::{PartialResults, RunFacts};
+use crate::partial::{PartialResults, Piece, RunFacts};
 use crate::plan::{self, BLOCK_SIZE, Part, Plan, PlanRequest};
-use crate::profile::Profile;
+use crate::profile::{KeptWarning, Profile};
 use crate::progress::Display;
 use crate::served_model::{ModelRequest, ServedModel};
 use crate::state::{Concern, MachineState};
@@ -42,8 +43,10 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     let found = Found::look()?;
     let time = RunTime::start(found.library.host_clock());
     let device = found.choose(options.device.as_ref())?;
-    let file = options.out.clone().unwrap_or_else(|| default_file(device, &model));
-    can_be_written(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
+    let named = || Destination::named_after(&device.name, &model.name, model.ranks);
+    let destination = options.out.as_deref().map_or_else(named, Destination::at);
+    let file = destination.file();
+    destination.check().map_err(|source| Failure::File { path: file.to_owned(), source })?;
     found.introduce(out)?;
     let (major, minor) = device.compute_capability;
     writeln!(out, "device   {device}, compute capability {major}.{minor}, {}", device.memory)?;
@@ -55,39 +58,20 @@ pub(super) fn run(options: &GpuOptions, out: &mut impl Write) -> Result<Exit, Fa
     out.flush()?;
     calibration::refuse_unfit(&concerns)?;
     let machine = Machine { found: &found, device, images: &images, state: &state, concerns: &concerns, time };
-    let profile = measure(&machine, measuring, &model, &file, out)?;
-    let earlier = set_aside(&file).map_err(|source| Failure::File { path: file.clone(), source })?;
-    profile.save(&file)?;
+    let mut kept = 0;
+    let measured = measure(&machine, measuring, &model, &destination, &mut kept, out);
+    let written = measured.and_then(|profile| Ok((destination.write(&profile)?, profile)));
+    let (earlier, profile) = written.map_err(|failure| failure.after(kept))?;
+    // Only now: until the profile is there, they are all that is left of minutes of measuring.
+    destination.remove_partial();
     writeln!(out)?;
     summary(&profile, out)?;
     if let Some(earlier) = earlier {
         writeln!(out, "earlier  {}: what {} held before", earlier.display(), file.display())?;
     }
     writeln!(out, "profile  {}", file.display())?;
-    writeln!(out, "\nsim run {} --profile {}", measuring.engine.scenario(), quoted(&file))?;
-    // Only now: until the profile is there, they are all that is left of minutes of measuring.
-    let _ = fs::remove_file(partial_file(&file));
+    writeln!(out, "\nsim run {} --profile {}", measuring.engine.scenario(), quoted(file))?;
     Ok(Exit::Ok)
-}
-
-/// Output whose reader may leave, as in `calibrate --device 0 | head`: the profile is what was asked for.
-struct Aloud<'a, W>(&'a mut W);
-
-impl<W: Write> Write for Aloud<'_, W> {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        unless_nobody_reads(self.0.write(text), text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        unless_nobody_reads(self.0.flush(), ())
-    }
-}
-
-fn unless_nobody_reads<T>(done: io::Result<T>, anyway: T) -> io::Result<T> {
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(anyway),
-        done => done,
-    }
 }
 
 /// What is measured on.
@@ -105,10 +89,17 @@ fn measure(
     machine: &Machine<'_>,
     options: &MeasuringOptions,
     served: &ServedModel,
-    file: &Path,
+    destination: &Destination,
+    kept: &mut usize,
     out: &mut impl Write,
 ) -> Result<Profile, Failure> {
-    let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let piece = Piece {
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        options: typed_options(),
+        took_s: 0.0,
+        warnings: machine.concerns.iter().map(KeptWarning::from).collect(),
+        pace: None,
+    };
     let Machine { found, device, images, time, .. } = *machine;
     let interrupts = Interrupts::listen();
     let card = Card::at(found.library, device.index)?;
@@ -121,7 +112,8 @@ fn measure(
     }
     let library = Blaslt::open(&session).ok();
     let (free, total) = session.memory()?;
-    let seen = plan::Device { free, total, cache: l2_cache(&card)? };
+    let others = machine.state.held_by_others(Bytes(total.0.saturating_sub(free.0)));
+    let seen = plan::Device { free, total, others, cache: l2_cache(&card)? };
     let request = PlanRequest {
         ladder: options.ladder.clone(),
         engine: options.engine,
@@ -134,23 +126,16 @@ fn measure(
     let model = load(&mut session, served, &plan, library)?;
     let gemm_backend = model.gemm_backend().to_string();
     explain(served, &plan, &gemm_backend, out)?;
-    let facts = facts(machine, served, &plan, &gemm_backend);
-    let path = partial_file(file);
-    let partial = match (options.resume, path.exists()) {
-        (true, true) => PartialResults::resume(&path, &facts).map_err(Ended::from)?,
-        (true, false) => {
-            stderr::line(format_args!("nothing is kept in {}: everything is measured", path.display()));
-            PartialResults::new(&path, facts)
-        }
-        (false, true) => {
-            stderr::line(format_args!(
-                "{} holds results of a run that was ended, and is replaced by the first new one: --resume would go on with it",
-                path.display()
-            ));
-            PartialResults::new(&path, facts)
-        }
-        (false, false) => PartialResults::new(&path, facts),
-    };
+    let multiprocessors = card.attribute(Attribute::Multiprocessors)?;
+    let facts = facts(machine, served, &plan, &gemm_backend)
+        .with("multiprocessors", multiprocessors.to_string())
+        .with("device memory", total.to_string())
+        .with(
+            "memory at most (--memory-limit)",
+            options.memory_limit.map_or("all".to_owned(), |most| most.to_string()),
+        );
+    let mut partial = begun(&destination.partial(), facts, options.resume)?;
+    partial.begin(piece);
     let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
     let mut calibration = Calibration {
         session: &mut session,
@@ -162,11 +147,21 @@ fn measure(
         time,
         paces: Paces::default(),
     };
-    let results = calibration.run().inspect_err(|_| calibration.display.clear())?;
+    let results = calibration.run().inspect_err(|_| calibration.display.clear());
+    *kept = calibration.kept();
+    let mut pieces = calibration.partial.pieces().to_vec();
     drop(calibration);
+    let results = results?;
     session.close()?;
+    let took = time.elapsed();
+    if let Some(piece) = pieces.last_mut() {
+        piece.took_s = took.as_secs_f64();
+    }
     let about = About {
-        name: file.file_stem().map_or_else(|| "profile".to_owned(), |stem| stem.to_string_lossy().into_owned()),
+        name: destination
+            .file()
+            .file_stem()
+            .map_or_else(|| "profile".to_owned(), |stem| stem.to_string_lossy().into_owned()),
         device: device.name.clone(),
         is_double,
         driver: machine.state.gpu.driver.clone().ok(),
@@ -178,26 +173,39 @@ fn measure(
         gemm_backend,
         model: served,
         plan: &plan,
-        concerns: machine.concerns,
-        date,
-        options: typed_options(),
-        took: time.elapsed(),
+        pieces: &pieces,
     };
-    if about.took > plan.time().mul_f64(1.0 + TIME_TOLERANCE) {
+    if took > plan.time().mul_f64(1.0 + TIME_TOLERANCE) {
         stderr::line(format_args!(
             "it took {:.1} s, longer than the {} of its limit: captures and the least rounds of every timing need that",
-            about.took.as_secs_f64(),
+            took.as_secs_f64(),
             humantime::format_duration(plan.time())
         ));
     }
     Ok(calibration::profile(&about, &results)?)
 }
 
+/// The results of a run that begins, or goes on where that is asked for and possible.
+fn begun(path: &Path, facts: RunFacts, is_resumed: bool) -> Result<PartialResults, Ended> {
+    match (is_resumed, path.exists()) {
+        (true, true) => return Ok(PartialResults::resume(path, &facts)?),
+        (true, false) => {
+            stderr::line(format_args!("nothing is kept in {}: everything is measured", path.display()));
+        }
+        (false, true) => stderr::line(format_args!(
+            "{} holds results of a run that was ended, and is replaced by the first new one: --resume would go on with it",
+            path.display()
+        )),
+        (false, false) => {}
+    }
+    Ok(PartialResults::new(path, facts))
+}
+
 /// A cache that is not told is taken for a large one.
-fn l2_cache(card: &Card) -> Result<kernels::units::Bytes, Failure> {
+fn l2_cache(card: &Card) -> Result<Bytes, Failure> {
     const UNKNOWN: u64 = 64 << 20;
     let bytes = u64::try_from(card.attribute(Attribute::CacheBytes)?).unwrap_or(0);
-    Ok(kernels::units::Bytes(if bytes == 0 { UNKNOWN } else { bytes }))
+    Ok(Bytes(if bytes == 0 { UNKNOWN } else { bytes }))
 }
 
 /// PIECEWISE first, as engines capture.
@@ -266,64 +274,10 @@ fn facts(machine: &Machine<'_>, served: &ServedModel, plan: &Plan, gemm_backend:
     geometry.fold(facts, |facts, (name, value)| facts.with(&format!("the model's {name}"), value))
 }
 
-/// `nvidia-h200-llama-3.1-8b.toml`.
-fn default_file(device: &VisibleDevice, model: &ServedModel) -> PathBuf {
-    let rank = if model.ranks > 1 { format!("-tp{}", model.ranks) } else { String::new() };
-    PathBuf::from(format!("{}-{}{rank}.toml", plain(&device.name), plain(&model.name)))
-}
-
-/// A name as part of a file's.
-fn plain(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
-    let name: String = name.chars().map(kept).collect();
-    name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
-}
-
-/// Where results are kept until the profile is written.
-fn partial_file(file: &Path) -> PathBuf {
-    let mut path = file.as_os_str().to_owned();
-    path.push(".partial");
-    path.into()
-}
-
-/// Before minutes of measuring, not after them.
-fn can_be_written(file: &Path) -> io::Result<()> {
-    if file.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    tempfile::tempfile_in(folder).map(drop)
-}
-
 /// The options of the command line, as a profile repeats them; what is no Unicode is replaced.
 fn typed_options() -> String {
     let options = std::env::args_os().skip(1).map(|option| option.to_string_lossy().into_owned());
     options.collect::<Vec<_>>().join(" ")
-}
-
-/// Copies what stands where a profile is going to be to the first free name beside it, `x.toml.1` and so on: an earlier
-/// profile took minutes too. `None` where nothing is there.
-fn set_aside(file: &Path) -> io::Result<Option<PathBuf>> {
-    let earlier = match fs::read(file) {
-        Ok(earlier) => earlier,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    for number in 1_u32.. {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        let copy = PathBuf::from(name);
-        match File::create_new(&copy) {
-            Ok(mut free) => {
-                free.write_all(&earlier)?;
-                free.sync_all()?;
-                return Ok(Some(copy));
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// A path as a shell takes it.
@@ -389,23 +343,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_named_after_device_and_model() {
-        assert_eq!(plain("NVIDIA GeForce RTX 4090 (Laptop)"), "nvidia-geforce-rtx-4090-laptop");
-        assert_eq!(plain("../../etc"), "..-..-etc");
-        assert_eq!(partial_file(Path::new("a/b.toml")), Path::new("a/b.toml.partial"));
+    fn paths_are_quoted_for_a_shell() {
         assert_eq!([quoted(Path::new("a-1.toml")), quoted(Path::new("my file"))], ["a-1.toml", "'my file'"]);
-    }
-
-    #[test]
-    fn what_stood_there_is_kept_under_the_first_free_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let [file, first, second] = ["a.toml", "a.toml.1", "a.toml.2"].map(|name| folder.path().join(name));
-        assert_eq!(set_aside(&file).unwrap(), None);
-        fs::write(&file, "one").unwrap();
-        assert_eq!(set_aside(&file).unwrap(), Some(first.clone()));
-        fs::write(&file, "two").unwrap();
-        assert_eq!(set_aside(&file).unwrap(), Some(second.clone()));
-        assert_eq!([&first, &second].map(|copy| fs::read_to_string(copy).unwrap()), ["one", "two"]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! One module a command: what it is asked, the work, what it prints.
 
 #[cfg(feature = "gpu")]
+mod aloud;
+#[cfg(feature = "gpu")]
 mod devices;
 #[cfg(feature = "gpu")]
 mod found;
@@ -15,10 +17,14 @@ mod profiles;
 mod replay;
 #[cfg(feature = "gpu")]
 mod self_check;
+#[cfg(feature = "gpu")]
+mod unfinished;
 
 use std::io::{self, Write};
 #[cfg(feature = "gpu")]
 use std::path::PathBuf;
+
+use miette::Diagnostic;
 
 #[cfg(feature = "gpu")]
 use crate::calibration::Ended;
@@ -37,8 +43,9 @@ use crate::replay::LogError;
 use crate::rule_probe::Shared;
 #[cfg(feature = "gpu")]
 use crate::served_model::ModelError;
-#[cfg(not(feature = "gpu"))]
 use crate::stderr;
+#[cfg(feature = "gpu")]
+use unfinished::Unfinished;
 
 /// What a command can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +94,79 @@ pub(crate) enum Failure {
         /// Why.
         source: io::Error,
     },
+    /// A calibration failed when parts of it were measured, which are kept.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
     /// Standard output could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// Says on standard error what is wrong.
+    pub(crate) fn report(&self) {
+        match self.diagnostic() {
+            Some(diagnostic) => stderr::report(diagnostic),
+            None => stderr::line(format_args!("error: {self}")),
+        }
+    }
+
+    /// How the program ends with it.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Profile(ProfileError::Write { .. } | ProfileError::Unreadable { .. }) | Self::Output(_) => {
+                Exit::Unexpected
+            }
+            Self::Profile(_) => Exit::BadInput,
+            #[cfg(feature = "gpu")]
+            Self::Device(error) => error.exit(),
+            #[cfg(feature = "gpu")]
+            Self::Name(_) => Exit::NoGpu,
+            #[cfg(feature = "gpu")]
+            Self::Nvrtc(error) => error.exit(),
+            #[cfg(feature = "gpu")]
+            Self::Shared(_) => Exit::TooNoisy,
+            #[cfg(feature = "gpu")]
+            Self::Probe(error) => error.exit(),
+            #[cfg(feature = "gpu")]
+            Self::Model(_) | Self::Log(_) => Exit::BadInput,
+            #[cfg(feature = "gpu")]
+            Self::Ended(error) => error.exit(),
+            #[cfg(feature = "gpu")]
+            Self::File { .. } => Exit::Unexpected,
+            #[cfg(feature = "gpu")]
+            Self::Unfinished(unfinished) => unfinished.why.exit(),
+        }
+    }
+
+    /// With its way out; a file or standard output that cannot be written has none.
+    fn diagnostic(&self) -> Option<&dyn Diagnostic> {
+        match self {
+            Self::Profile(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Device(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Name(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Nvrtc(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Shared(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Probe(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Model(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Ended(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Log(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Unfinished(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::File { .. } => None,
+            Self::Output(_) => None,
+        }
+    }
 }
 
 /// Runs a command that has a name.

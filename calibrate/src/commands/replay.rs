@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Failure;
+use super::aloud::Aloud;
 use super::found::Found;
 use crate::command_line::{ReplayFormat, ReplayOptions};
 use crate::device::{self, Blaslt, Card, Images, Session};
@@ -18,7 +19,7 @@ use crate::replay::{Replay, ReplayedOn, Report, StepLog};
 use crate::served_model::{ModelRequest, ServedModel};
 use crate::stderr;
 use crate::visible::VisibleDevice;
-use crate::whole_file;
+use crate::whole_file::WholeFile;
 
 /// Decides orders and resamples.
 const SEED: u64 = 0;
@@ -26,6 +27,13 @@ const SEED: u64 = 0;
 const CAMPAIGNS: u32 = 2;
 
 pub(super) fn run(options: &ReplayOptions, out: &mut impl Write) -> Result<Exit, Failure> {
+    match options.out {
+        Some(_) => replay(options, &mut Aloud(out)),
+        None => replay(options, out),
+    }
+}
+
+fn replay(options: &ReplayOptions, out: &mut impl Write) -> Result<Exit, Failure> {
     device::load_modules_eagerly();
     let log = StepLog::load(&options.steps)?;
     let request = ModelRequest { name: &options.model, ranks: options.tp_shard.unwrap_or(1), shapes_only: false };
@@ -33,6 +41,9 @@ pub(super) fn run(options: &ReplayOptions, out: &mut impl Write) -> Result<Exit,
     warn_of_another_model(&log, &model);
     let found = Found::look()?;
     let device = found.choose(options.device.as_ref())?;
+    let unwritable = |path: &Path, source| Failure::File { path: path.to_owned(), source };
+    let file = options.out.as_deref().map(|path| WholeFile::begin(path).map_err(|error| unwritable(path, error)));
+    let file = file.transpose()?;
     let text = options.format == ReplayFormat::Text;
     if text {
         found.introduce(out)?;
@@ -40,12 +51,14 @@ pub(super) fn run(options: &ReplayOptions, out: &mut impl Write) -> Result<Exit,
         out.flush()?;
     }
     let (report, exit) = perform(options, &log, &model, &found, device)?;
+    if let (Some(file), Some(path)) = (file, &options.out) {
+        let mut document = Vec::new();
+        report.json(&mut document)?;
+        file.finish(&String::from_utf8_lossy(&document)).map_err(|error| unwritable(path, error))?;
+    }
     match options.format {
         ReplayFormat::Text => report.text(out)?,
         ReplayFormat::Json => report.json(out)?,
-    }
-    if let Some(path) = &options.out {
-        write(&report, path)?;
     }
     Ok(exit)
 }
@@ -102,11 +115,4 @@ fn warn_of_another_model(log: &StepLog, model: &ServedModel) {
             profile.name, profile.identity.model_name, model.name
         ));
     }
-}
-
-fn write(report: &Report, path: &Path) -> Result<(), Failure> {
-    let mut document = Vec::new();
-    report.json(&mut document)?;
-    let written = whole_file::write(path, &String::from_utf8_lossy(&document));
-    written.map_err(|source| Failure::File { path: path.to_owned(), source })
 }

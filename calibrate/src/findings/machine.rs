@@ -155,7 +155,7 @@ fn pool(
     let peaks: Vec<(f64, f64)> = all.iter().map(|rung| (f64::from(rung.rows.0), rung.live_peak.0 as f64)).collect();
     let whole = rungs.result.pool.0 as f64;
     // The line goes through the whole pool at the largest rung, with the slope of what rungs had alive at a time.
-    let per_row = slope(&peaks).unwrap_or(0.0).clamp(0.0, whole / f64::from(top));
+    let per_row = slope(&peaks).unwrap_or(0.0).clamp(0.0, whole / f64::from(top.max(1)));
     let base = whole - per_row * f64::from(top);
     let [full, piecewise] = [Mode::Full, Mode::Piecewise].map(|mode| executable(mode, all, executables.result));
     let bytes = |estimate: Estimate| {

@@ -75,14 +75,15 @@ impl Statement {
 /// How several campaigns went together; `None` of none.
 pub(super) fn protocol(campaigns: &BTreeMap<String, Campaign>) -> Option<Protocol> {
     let farther = |a: f64, b: f64| if (b - 1.0).abs() > (a - 1.0).abs() { b } else { a };
+    let all = |count: fn(&Campaign) -> u32| campaigns.values().map(count).fold(0, u32::saturating_add);
     let drifts = campaigns.values().flat_map(|campaign| [campaign.drift.repeated, campaign.drift.halves]);
     let mut stopped_by: Vec<&str> = campaigns.values().map(|campaign| words(campaign.stopped_by)).collect();
     stopped_by.sort_unstable();
     stopped_by.dedup();
     Some(Protocol {
         rounds: campaigns.values().map(|campaign| campaign.rounds).min()?,
-        warm_up_visits: campaigns.values().map(|campaign| campaign.warm_up_visits).sum(),
-        outliers: campaigns.values().map(|campaign| campaign.outliers).sum(),
+        warm_up_visits: all(|campaign| campaign.warm_up_visits),
+        outliers: all(|campaign| campaign.outliers),
         drift_ratio: rounded(drifts.filter(|drift| drift.is_finite() && *drift > 0.0).fold(1.0, farther)),
         stopped_by: stopped_by.join(", "),
     })

@@ -78,6 +78,8 @@ pub struct NoRoom {
     pub free: Bytes,
     /// All memory of the device.
     pub total: Bytes,
+    /// What others hold of it; the rest of what is taken is this program's own context.
+    pub others: Bytes,
     /// What `--memory-limit` allows.
     pub limit: Option<Bytes>,
 }
@@ -92,8 +94,9 @@ impl NoRoom {
 
     /// How the program ends with it: somebody else's memory is another matter than a card that is too small.
     pub fn exit(&self) -> Exit {
-        let fits_an_empty_card = self.needs.0 <= self.total.0;
-        if self.limit.is_none() && fits_an_empty_card { Exit::TooNoisy } else { Exit::BadInput }
+        let fits_without_others = self.needs.0 <= self.free.0.saturating_add(self.others.0);
+        let is_allowed = self.limit.is_none_or(|limit| self.needs <= limit);
+        if fits_without_others && is_allowed { Exit::TooNoisy } else { Exit::BadInput }
     }
 }
 
@@ -128,7 +131,8 @@ impl MemoryPlan {
         let least_layers = (CACHE_TIMES * device.cache.0).div_ceil(layer.max(1)).clamp(1, model.layers.into());
         let needs = fixed + least_cache + least_layers * layer;
         if needs > available {
-            return Err(NoRoom { needs: Bytes(needs), free: device.free, total: device.total, limit });
+            let Device { free, total, others, .. } = *device;
+            return Err(NoRoom { needs: Bytes(needs), free, total, others, limit });
         }
         let for_layers = available - fixed - least_cache;
         let weight_layers = (for_layers / layer.max(1)).min(model.layers.into());
@@ -171,7 +175,7 @@ mod tests {
     const WANTED: Wanted = Wanted { rows: 8192, descriptors: 102, cache_tokens: 1 << 20, cache_tokens_least: 8 << 10 };
 
     fn device(gib: u64) -> Device {
-        Device { free: Bytes(gib << 30), total: Bytes(gib << 30), cache: Bytes(50 << 20) }
+        Device { free: Bytes(gib << 30), total: Bytes(gib << 30), others: Bytes(0), cache: Bytes(50 << 20) }
     }
 
     fn plan(model: &str, gib: u64, limit: Option<u64>) -> Result<MemoryPlan, NoRoom> {
@@ -225,10 +229,14 @@ mod tests {
         let limited = plan("llama-3.1-8b", 140, Some(2)).unwrap_err();
         assert_eq!(limited.exit(), Exit::BadInput);
         assert!(limited.to_string().ends_with("and --memory-limit allows 2.00 GiB"), "{limited}");
-        let taken = Device { free: Bytes(1 << 30), ..device(140) };
-        let taken = MemoryPlan::of(&model, &WANTED, &taken, None).unwrap_err();
-        assert_eq!(taken.exit(), Exit::TooNoisy);
-        assert!(taken.to_string().ends_with("and 1.00 GiB of 140.00 GiB are free"), "{taken}");
+        let taken = Device { free: Bytes(1 << 30), others: Bytes(138 << 30), ..device(140) };
+        let taken = |limit| MemoryPlan::of(&model, &WANTED, &taken, limit).unwrap_err();
+        assert_eq!(taken(None).exit(), Exit::TooNoisy);
+        assert!(taken(None).to_string().ends_with("and 1.00 GiB of 140.00 GiB are free"), "{}", taken(None));
+        assert_eq!(taken(Some(Bytes(100 << 30))).exit(), Exit::TooNoisy, "the limit is not what stands in the way");
+        // All that is taken is the own context: nobody can be ended.
+        let own = Device { free: Bytes((taken(None).needs.0) - 1), ..device(140) };
+        assert_eq!(MemoryPlan::of(&model, &WANTED, &own, None).unwrap_err().exit(), Exit::BadInput);
         let small = plan("llama-3.1-8b", 4, None).unwrap_err();
         assert_eq!(small.exit(), Exit::BadInput);
     }

@@ -35,6 +35,8 @@ pub struct Device {
     pub free: Bytes,
     /// All of its memory.
     pub total: Bytes,
+    /// What other processes hold of it.
+    pub others: Bytes,
     /// Its L2 cache.
     pub cache: Bytes,
 }
@@ -319,7 +321,8 @@ fn rows_beyond(ladder: &Ladder, most: u32, is_quick: bool) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    const DEVICE: Device = Device { free: Bytes(139 << 30), total: Bytes(140 << 30), cache: Bytes(50 << 20) };
+    const DEVICE: Device =
+        Device { free: Bytes(139 << 30), total: Bytes(140 << 30), others: Bytes(0), cache: Bytes(50 << 20) };
 
     fn request(is_quick: bool) -> PlanRequest {
         let modes = vec![Mode::Piecewise, Mode::Full];

@@ -52,7 +52,6 @@ mod work;
 pub use bench::{Bench, Heard, Probed};
 #[cfg(feature = "gpu")]
 pub use error::ProbeError;
-#[cfg(feature = "gpu")]
-pub(crate) use pace::Pace;
+pub(crate) use result::Pace;
 #[cfg(feature = "gpu")]
 pub use rungs::RungPlan;

@@ -5,19 +5,11 @@ use kernels::launch::Null;
 use super::bench::{Bench, Campaigns, Point};
 use super::error::ProbeError;
 use super::launch::graph_of;
+use super::result::Pace;
 use super::work::Replay;
 
 /// Empty kernels of the graph: with so many, what a pair of events cannot resolve is no hundredth of its time.
 const NODES: u32 = 32;
-
-/// How fast the machine is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pace {
-    /// Device time of the graph.
-    pub(crate) us: f64,
-    /// Clock of the multiprocessors, where it can be read.
-    pub(crate) sm_clock_mhz: Option<f64>,
-}
 
 /// Times the graph.
 ///

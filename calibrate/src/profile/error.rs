@@ -40,6 +40,14 @@ pub enum ProfileError {
         /// The name asked for.
         name: String,
     },
+    /// What was to be written could not be read again; nothing is written.
+    #[error("no profile that could be read again came out of this: {problem}")]
+    Unreadable {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What a reader would say.
+        problem: String,
+    },
     /// The file could not be written; nothing of it is left behind.
     #[error("cannot write the profile {path}", path = path.display())]
     Write {
@@ -64,6 +72,7 @@ impl ProfileError {
                     None => format!("use one of {list}"),
                 }
             }
+            Self::Unreadable { .. } => "please report this with the command line".into(),
             Self::Write { .. } => "check that the folder exists and can be written, or choose another path".into(),
         }
     }

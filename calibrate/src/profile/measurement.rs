@@ -1,5 +1,9 @@
 //! How a whole profile was measured: what a reader needs to judge it, and to measure it again.
 
+use serde::{Deserialize, Serialize};
+
+use crate::state::Concern;
+
 /// One calibration run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
@@ -7,9 +11,9 @@ pub struct Measurement {
     pub date: String,
     /// The version of `calibrate`.
     pub calibrate_version: String,
-    /// What was asked for: its options as typed.
+    /// What was asked for: its options as typed; of a run in several pieces those of each.
     pub options: String,
-    /// Seconds that it took.
+    /// Seconds that it took, all pieces together.
     pub took_s: f64,
     /// The highest CUDA version that the driver supports.
     pub cuda_version: Option<String>,
@@ -34,8 +38,9 @@ pub struct Measurement {
     pub piecewise: Option<Rungs>,
 }
 
-/// Something that was amiss while measuring: a concern of [`crate::state::Concern`], or one of the measuring itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that was amiss while measuring: a [`Concern`], or one of the measuring itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptWarning {
     /// A name for it that does not change.
     pub code: String,
@@ -43,6 +48,12 @@ pub struct KeptWarning {
     pub what: String,
     /// What to do.
     pub advice: Option<String>,
+}
+
+impl From<&Concern> for KeptWarning {
+    fn from(concern: &Concern) -> Self {
+        Self { code: concern.code.to_owned(), what: concern.what.clone(), advice: Some(concern.advice.clone()) }
+    }
 }
 
 /// Something that was not measured.

@@ -1,6 +1,7 @@
 //! From the file form to a [`Profile`] in which no invalid value exists.
 
 mod measured;
+mod plausible;
 
 use kernels::geometry::{ModelGeometry, ModelShape};
 use kernels::units::Bytes;
@@ -70,19 +71,22 @@ impl Profile {
     ///
     /// # Errors
     /// [`ProfileError::Invalid`] with the place of the first fault: TOML syntax, another schema version, an unknown or
-    /// missing key, a number out of its range, knots that do not rise, unequal lengths, missing provenance.
+    /// missing key, a number out of its range, knots that do not rise, unequal lengths, missing provenance, a control
+    /// character in a text, figures that count as measured and are not.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ProfileError> {
         let origin = Origin { name: origin, text };
         check_schema(origin)?;
         let file: ProfileFile = toml::from_str(text).map_err(|error| origin.unreadable(&error))?;
-        Ok(Self {
+        let profile = Self {
             name: origin.words("name", &file.name)?,
             identity: origin.identity(&file.identity)?,
             measurement: file.measurement.as_ref().map(|file| origin.measurement(file)).transpose()?,
             overlap: file.overlap,
             machine: origin.machine(&file.machine)?,
             engine: origin.engine(&file.engine)?,
-        })
+        };
+        origin.plausible(&file, &profile)?;
+        Ok(profile)
     }
 }
 
@@ -102,6 +106,12 @@ fn check_schema(origin: Origin<'_>) -> Parsed<()> {
             Err(origin.fault("schema", found.span(), problem, help))
         }
     }
+}
+
+/// Whether a terminal could take the character for a command, or show the text around it in another order.
+pub(super) fn is_command(c: char) -> bool {
+    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && !matches!(c, '\n' | '\t')) || reorders
 }
 
 /// Single values.
@@ -132,6 +142,11 @@ impl Origin<'_> {
         let found = value.get_ref().trim();
         if found.is_empty() {
             return Err(self.fault(key, value.span(), "empty: expected some text", "fill it in"));
+        }
+        // Whoever prints the text would hand them to a terminal, which obeys them.
+        if let Some(control) = found.chars().find(|&c| is_command(c)) {
+            let problem = format!("a control character (U+{:04X}): expected plain text", u32::from(control));
+            return Err(self.fault(key, value.span(), problem, "remove it; lines and tabs are allowed"));
         }
         Ok(found.to_owned())
     }

@@ -73,12 +73,18 @@ impl Profile {
         Self::load(path)
     }
 
-    /// Writes the profile so that the path holds either the whole new file or what it held before.
+    /// Writes the profile so that the path holds either the whole new file or what it held before. It is read back first: a
+    /// file that nobody could read takes no other's place.
     ///
     /// # Errors
-    /// [`ProfileError::Write`] if the folder is missing or cannot be written; nothing is left behind then.
+    /// [`ProfileError::Unreadable`] if it could not be read again; [`ProfileError::Write`] if the folder is missing or cannot
+    /// be written. Nothing is left behind then.
     pub fn save(&self, path: &Path) -> Result<(), ProfileError> {
-        whole_file::write(path, &self.to_toml()).map_err(|source| ProfileError::Write { path: path.to_owned(), source })
+        let text = self.to_toml();
+        if let Err(error) = Self::from_toml(&text, &path.display().to_string()) {
+            return Err(ProfileError::Unreadable { path: path.to_owned(), problem: error.to_string() });
+        }
+        whole_file::write(path, &text).map_err(|source| ProfileError::Write { path: path.to_owned(), source })
     }
 }
 
@@ -127,6 +133,25 @@ mod tests {
             assert_eq!(loaded.to_toml(), fs::read_to_string(&path).unwrap());
         }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        fs::write(&path, "earlier").unwrap();
+        let mut profile = builtin("textbook");
+        profile.machine.memory.figures.total.0 = u64::MAX >> 1;
+        let error = profile.save(&path).unwrap_err();
+        assert!(
+            error.to_string().contains("machine.memory.total_bytes: 9223372036854775807: expected bytes"),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+        profile = builtin("textbook");
+        profile.identity.host_cpu = Some("a \u{1b}[31mred\u{9b}\u{202e} CPU".into());
+        profile.save(&path).unwrap();
+        assert_eq!(Profile::load(&path).unwrap().identity.host_cpu.as_deref(), Some("a ?[31mred?? CPU"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod measured;
 use std::fmt::{Display, Write};
 
 use super::curve::{Curve, Line, Table};
+use super::parse::is_command;
 use super::{
     Attention, Engine, Figures, Grid, Group, Identity, Machine, Mixed, PlanningRange, Profile, Provenance, SCHEMA,
     Surface,
@@ -36,8 +37,10 @@ impl Text {
         writeln!(self.0, "{key} = {value}").expect("writing to a string");
     }
 
+    /// What a reader would refuse, for a terminal could obey it, is replaced: names of devices and files hold anything.
     fn quoted(&mut self, key: &str, value: &str) {
-        self.value(key, toml::Value::String(value.to_owned()));
+        let text = value.chars().map(|c| if is_command(c) { '?' } else { c }).collect();
+        self.value(key, toml::Value::String(text));
     }
 
     fn optional(&mut self, key: &str, value: Option<&String>) {

@@ -179,9 +179,9 @@ impl<'a> Keys<'a> {
     fn positive(self, key: &'static str) -> Result<Option<f64>, ConfigError> {
         let read = |value: &Value| {
             // The kernels take it in 32 bits.
-            let is_usable = |number: &f64| (*number as f32).is_finite() && *number > 0.0;
+            let is_usable = |number: &f64| (*number as f32).is_normal() && *number > 0.0;
             let number = value.as_f64().filter(is_usable);
-            number.ok_or_else(|| Self::wrong(key, value, "a number, more than zero and at most 3e38"))
+            number.ok_or_else(|| Self::wrong(key, value, "a number of 32 bits, 1.2e-38 to 3.4e38"))
         };
         self.given(key).map(read).transpose()
     }
@@ -225,9 +225,11 @@ impl<'a> Keys<'a> {
         if let Some(window) = window.filter(|&window| is_used && window < longest) {
             differs.push(format!("sliding_window = {window} is in use: only attention over all context is computed"));
         }
+        // A window is named by both keys; one that holds all context, or is in use, has been judged above.
+        let is_judged = |kind: &str| kind == "sliding_attention" && window.is_some() && is_used;
         let kinds = self.given("layer_types").and_then(Value::as_array);
-        let other = kinds.into_iter().flatten().filter_map(Value::as_str).find(|kind| *kind != "full_attention");
-        if let (Some(kind), true) = (other, window.is_none() || !is_used) {
+        let mut kinds = kinds.into_iter().flatten().filter_map(Value::as_str);
+        if let Some(kind) = kinds.find(|&kind| kind != "full_attention" && !is_judged(kind)) {
             differs.push(format!("layer_types holds {}: only full_attention is computed", printable(kind)));
         }
         if self.positive("partial_rotary_factor")?.is_some_and(|factor| factor < 1.0) {
@@ -381,6 +383,11 @@ pub(super) mod tests {
             refused(&[("kv_lora_rank", json!(512))]),
             refused(&[("model_type", json!("mistral")), ("sliding_window", json!(4096))]),
             refused(&[("layer_types", json!(["full_attention", "linear_attention"]))]),
+            refused(&[
+                ("model_type", json!("mistral")),
+                ("sliding_window", json!(1_000_000)),
+                ("layer_types", json!(["sliding_attention", "linear_attention"])),
+            ]),
             refused(&[("head_dim", json!(96))]),
             refused(&[("model_type", json!("gemma2"))]),
             refused(&[("hidden_act", json!("gelu"))]),
@@ -397,6 +404,7 @@ pub(super) mod tests {
         num_local_experts: a mixture of experts; only dense MLPs are computed
         kv_lora_rank: multi-head latent attention (MLA); only attention over keys and values is computed
         sliding_window = 4096 is in use: only attention over all context is computed
+        layer_types holds linear_attention: only full_attention is computed
         layer_types holds linear_attention: only full_attention is computed
         head_dim = 96: only heads of 64 and 128 are computed
         model_type = gemma2: only llama, mistral, qwen2 and qwen3 are known
@@ -416,6 +424,7 @@ pub(super) mod tests {
             refused(&[("hidden_size", json!("4096"))]),
             refused(&[("vocab_size", json!(-1))]),
             refused(&[("rms_norm_eps", json!(0))]),
+            refused(&[("rms_norm_eps", json!(1e-60))]),
             refused(&[("rope_theta", json!(1e300))]),
             refused(&[("rms_norm_eps", Value::Null)]),
             refused(&[("model_type", Value::Null)]),
@@ -431,8 +440,9 @@ pub(super) mod tests {
         num_hidden_layers = 1.5: expected a whole number, at most 4294967295
         hidden_size = "4096": expected a whole number, at most 4294967295
         vocab_size = -1: expected a whole number, at most 4294967295
-        rms_norm_eps = 0: expected a number, more than zero and at most 3e38
-        rope_theta = 1e+300: expected a number, more than zero and at most 3e38
+        rms_norm_eps = 0: expected a number of 32 bits, 1.2e-38 to 3.4e38
+        rms_norm_eps = 1e-60: expected a number of 32 bits, 1.2e-38 to 3.4e38
+        rope_theta = 1e+300: expected a number of 32 bits, 1.2e-38 to 3.4e38
         rms_norm_eps is missing
         model_type is missing
         intermediate_size is missing

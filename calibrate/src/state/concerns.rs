@@ -32,7 +32,7 @@ const CPUS_MIN: f64 = 2.0;
 /// Share of a second in which a kernel ran, above which the card is not idle.
 const BUSY_PERCENT_MAX: u32 = 10;
 /// More memory than this is not what a driver keeps for itself.
-const UNSEEN_MEMORY: Bytes = Bytes(1 << 30);
+pub(super) const UNSEEN_MEMORY: Bytes = Bytes(1 << 30);
 /// Clocks that a process reads without entering the kernel.
 const FAST_CLOCKS: [&str; 4] = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// Drivers under which `powersave` follows the load instead of staying at the lowest frequency (the kernel's

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::super::file::{
     Column, Count, HeldOutFile, IntervalFile, KeptWarningFile, KnotIntervalsFile, MeasuredFile, MeasurementFile,
-    NotMeasuredFile, Number, PaddingCostFile, ProtocolFile, RungsFile,
+    NotMeasuredFile, Number, PaddingCostFile, ProtocolFile, RungsFile, Text,
 };
 use super::super::{
     Figure, HeldOut, Interval, KeptWarning, Kind, Measured, Measurement, NotMeasured, PaddingCost, Protocol, Rungs,
@@ -206,7 +206,7 @@ impl Origin<'_> {
         };
         let rungs = |name: &str, file: Option<&RungsFile>| file.map(|file| self.rungs(&key(name), file)).transpose();
         Ok(Measurement {
-            date: self.words(&key("date"), &file.date)?,
+            date: self.date(&key("date"), &file.date)?,
             calibrate_version: self.words(&key("calibrate_version"), &file.calibrate_version)?,
             options: self.words(&key("options"), &file.options)?,
             took_s: self.number(&key("took_s"), &file.took_s, SECONDS.or_zero())?,
@@ -221,6 +221,15 @@ impl Origin<'_> {
             full: rungs("full", file.full.as_ref())?,
             piecewise: rungs("piecewise", file.piecewise.as_ref())?,
         })
+    }
+
+    fn date(self, key: &str, value: &Text) -> Parsed<String> {
+        let date = self.words(key, value)?;
+        if humantime::parse_rfc3339(&date).is_err() {
+            let problem = format!("{date}: expected a date and a time in UTC, such as 2026-01-31T09:30:00Z");
+            return Err(self.fault(key, value.span(), problem, "correct the date"));
+        }
+        Ok(date)
     }
 
     fn clocks(self, key: &str, ends: &Column) -> Parsed<[f64; 2]> {

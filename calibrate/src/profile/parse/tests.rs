@@ -330,3 +330,71 @@ fn rungs_and_clocks_are_checked() {
     let problem = message(MEASURED, "drift_ratio = 1.004", "drift_ratio = 0");
     assert!(problem.contains("drift_ratio: 0: expected a ratio, more than zero"), "{problem}");
 }
+
+#[test]
+fn what_a_terminal_would_obey_is_refused_with_its_place() {
+    let line = MEASURED.lines().position(|line| line.starts_with("gemm_backend")).unwrap() + 1;
+    let (problem, help) = refused(MEASURED, "\"own kernel\"", r#""own \u001b[2Jkernel""#);
+    assert_eq!(
+        problem,
+        format!("mine.toml:{line}:16: measurement.gemm_backend: a control character (U+001B): expected plain text")
+    );
+    assert_eq!(help, "remove it; lines and tabs are allowed");
+    for (key, text) in [
+        ("stopped_by = \"", "machine.dense.measured.protocol.stopped_by"),
+        ("what = \"", "measurement.warning[0].what"),
+        ("model_name = \"", "identity.model_name"),
+        ("source = \"", "machine.memory.provenance.source"),
+        ("name = \"", "name"),
+    ] {
+        for control in [r"\u001b", r"\u009b", r"\r", r"\u202e", r"\u0000"] {
+            let problem = message(MEASURED, key, &format!("{key}x{control}"));
+            assert!(problem.contains(&format!("{text}: a control character (U+")), "{problem}");
+        }
+    }
+    let lines = MEASURED.replacen("what = \"", r#"what = "a\tb\n"#, 1);
+    assert!(Profile::from_toml(&lines, "mine.toml").is_ok());
+}
+
+/// Nothing counts as measured because it says so.
+#[test]
+fn figures_that_count_as_measured_bring_their_measurement() {
+    let measured = MEASURED.replace("kind = \"double\"", "kind = \"measured\"");
+    Profile::from_toml(&measured, "mine.toml").unwrap();
+    let start = measured.find("[measurement]").unwrap();
+    let end = measured.find("[machine.memory]").unwrap();
+    let alone = format!("{}{}", &measured[..start], &measured[end..]);
+    let error = Profile::from_toml(&alone, "mine.toml").unwrap_err();
+    assert!(error.to_string().contains(
+        "machine.memory.provenance: measured figures without [measurement]: expected when and how they were measured"
+    ));
+    assert!(error.advice().starts_with("write `declared` with its range"), "{}", error.advice());
+    let intervals = "launch_us = { low = 2.2869, high = 2.3331, samples = 24 }\n";
+    let problem = message(&measured, intervals, "");
+    assert!(problem.ends_with(
+        "machine.launch.provenance: measured figures without [machine.launch.measured]: expected intervals with their samples"
+    ));
+    let declared = message(GOOD, "kind = \"declared\"", "kind = \"measured\"");
+    assert!(declared.contains("measured figures without [measurement]"), "{declared}");
+}
+
+#[test]
+fn a_measurement_fits_its_model_and_its_device() {
+    for date in ["yesterday", "2026-02-30T09:30:00Z", "2026-01-31", "2026-01-31T09:30:00+01:00"] {
+        let problem = message(MEASURED, "date = \"2026-01-31T09:30:00Z\"", &format!("date = \"{date}\""));
+        assert!(problem.contains(&format!("measurement.date: {date}: expected a date and a time in UTC")), "{problem}");
+    }
+    let problem = message(MEASURED, "total_bytes = 150323855360", "total_bytes = 1");
+    assert!(problem.contains("machine.memory.total_bytes: 1 B: expected at least "), "{problem}");
+    for layers in ["999", "4"] {
+        let problem =
+            message(&MEASURED.replace("weight_layers = 8\n", ""), "layers = 32", &format!("layers = {layers}"));
+        assert!(
+            problem.contains("measurement.full.nodes[0]: 420 kernel nodes: expected ") || layers == "999",
+            "{problem}"
+        );
+    }
+    // Of eight layers' weights the device must hold no more, whatever the model has.
+    Profile::from_toml(&MEASURED.replace("total_bytes = 150323855360", "total_bytes = 6000000000"), "mine.toml")
+        .unwrap();
+}
