@@ -206,7 +206,11 @@ impl PartialResults {
         self.file.probes.insert(probe.to_owned(), value);
         let body = toml::to_string(&self.file).map_err(unspeakable).map_err(unwritable.clone())?;
         let text = format!("{TITLE}{}\n{body}", checksum_of(&body));
-        whole_file::write(&self.path, &text).map_err(unwritable)
+        whole_file::write(&self.path, &text).map_err(|source| {
+            // It is not on the disk: nobody is to be told that it is kept.
+            self.file.probes.remove(probe);
+            unwritable(source)
+        })
     }
 
     /// Removes the file, when the profile that it was for is written. One that is not there is no failure.
@@ -373,7 +377,9 @@ mod tests {
     fn a_failed_write_keeps_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no/such/folder/partial.toml");
-        let error = PartialResults::new(&path, facts()).keep("launch", &costs(1.0)).unwrap_err();
+        let mut partial = PartialResults::new(&path, facts());
+        let error = partial.keep("launch", &costs(1.0)).unwrap_err();
+        assert_eq!(partial.probes().count(), 0, "nothing is kept");
         assert!(error.to_string().starts_with("cannot keep partial results in "), "{error}");
     }
 

@@ -48,9 +48,9 @@ impl WholeFile {
     /// # Errors
     /// It cannot be written; nothing is left behind then.
     pub(crate) fn finish(mut self, text: &str) -> io::Result<()> {
-        self.file.write_all(text.as_bytes())?;
+        self.file.write_all(text.as_bytes()).map_err(without_path)?;
         self.file.as_file().sync_all()?;
-        self.file.persist(&self.place)?;
+        self.file.persist(&self.place).map_err(|error| without_path(error.error))?;
         Ok(())
     }
 }
