@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sim::engine::request::{NewRequest, RequestId, Segment, SharedPrefix};
+use sim::engine::scheduler::Stepping;
 use sim::engine::shape::StepShape;
 use sim::engine::step::{Scheduled, StepOutcome, StepPlan};
 use sim::engine::vllm::options::{
@@ -174,12 +175,12 @@ struct Replay {
 
 /// Runs the trace's driver, the engine's loop counted in iterations: add what has arrived; with work, schedule and, if
 /// fewer steps than the depth are in flight afterwards, go on to the next iteration; else apply the oldest step.
-fn replay(trace: &Trace) -> Result<Replay, String> {
+fn replay(trace: &Trace, stepping: Stepping) -> Result<Replay, String> {
     let runners = Runners::of(&trace.config)?;
     let graphs =
         GraphOptions { num_speculative_tokens: trace.config.num_speculative_tokens, ..GraphOptions::default() };
     let server = vllm_options(&trace.config, Runner::V2, graphs);
-    let mut scheduler = Scheduler::new(&server, trace.config.num_gpu_blocks);
+    let mut scheduler = Scheduler::new(&server, trace.config.num_gpu_blocks).stepping(stepping);
     let resolved = Resolved {
         max_num_scheduled_tokens: scheduler.token_budget(),
         usable_blocks: scheduler.usable_blocks(),
@@ -242,9 +243,10 @@ fn record_output(record: &mut Value, outcome: &StepOutcome) {
 /// A scheduled step in the form of the trace.
 fn step_record(it: u32, scheduler: &Scheduler, plan: &StepPlan, runners: &Runners) -> Value {
     let shape = &plan.shape;
+    let entries = scheduler.entries(plan);
     let mut record = json!({
         "it": it,
-        "sched": plan.entries.iter().map(|entry| [entry.id.0, entry.tokens]).collect::<Vec<_>>(),
+        "sched": entries.iter().map(|entry| [entry.id.0, entry.tokens]).collect::<Vec<_>>(),
         "tok": shape.tokens,
         "nreq": shape.requests,
         "maxq": shape.max_query,
@@ -265,11 +267,11 @@ fn step_record(it: u32, scheduler: &Scheduler, plan: &StepPlan, runners: &Runner
         record["pre"] = json!(preempted);
     }
     let drafts: Vec<[u32; 2]> =
-        plan.entries.iter().filter(|entry| entry.drafts > 0).map(|entry| [entry.id.0, entry.drafts]).collect();
+        entries.iter().filter(|entry| entry.drafts > 0).map(|entry| [entry.id.0, entry.drafts]).collect();
     if !drafts.is_empty() {
         record["spec"] = json!(drafts);
     }
-    let chunks: Vec<u32> = plan.entries.iter().filter(|entry| !entry.samples).map(|entry| entry.id.0).collect();
+    let chunks: Vec<u32> = entries.iter().filter(|entry| !entry.samples).map(|entry| entry.id.0).collect();
     if !chunks.is_empty() {
         record["chunk"] = json!(chunks);
     }
@@ -301,10 +303,13 @@ fn scheduler_trace() {
     let mut failures = Vec::new();
     for line in lines {
         let trace: Trace = serde_json::from_value(line).expect("a trace of the golden format");
-        let difference = match replay(&trace) {
-            Ok(replay) => difference(&trace, &replay),
-            Err(error) => Some(error),
-        };
+        let difference = [Stepping::Plain, Stepping::Fast].into_iter().find_map(|stepping| {
+            let difference = match replay(&trace, stepping) {
+                Ok(replay) => difference(&trace, &replay),
+                Err(error) => Some(error),
+            };
+            difference.map(|difference| format!("{stepping:?}: {difference}"))
+        });
         match difference {
             None => {
                 matched += 1;

@@ -8,6 +8,7 @@ use std::path::Path;
 use calibrate::profile::Profile;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reports::CandidateReport;
+use sim::engine::scheduler::Stepping;
 use sim::engine::vllm::options::VllmOptions;
 use sim::metrics::{Metrics, Summary};
 use sim::observe::{Event, Observer};
@@ -66,15 +67,25 @@ impl House {
         self.folder = Some(folder);
     }
 
-    /// Runs one candidate; `observer` is told everything.
+    /// Runs one candidate, every step walked plainly; `observer` is told everything.
     pub(crate) fn serve(&self, candidate: usize, observer: &mut impl Observer) -> Result<Outcome, String> {
+        self.serve_stepping(candidate, Stepping::Plain, observer)
+    }
+
+    /// Runs one candidate; `observer` is told everything.
+    pub(crate) fn serve_stepping(
+        &self,
+        candidate: usize,
+        stepping: Stepping,
+        observer: &mut impl Observer,
+    ) -> Result<Outcome, String> {
         let setup = &self.setups[candidate];
         let scenario = &self.scenario;
         let traffic = scenario.traffic.open(scenario.traffic.seed).map_err(|error| chain(&error))?;
         let asynchronous = setup.options.asynchronous();
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
         let mut observers = (metrics, observer);
-        let replica = Replica::new(setup.schedulers(), &setup.graphs, &setup.cost);
+        let replica = Replica::new(setup.schedulers(stepping), &setup.graphs, &setup.cost);
         let end = replica.serve(traffic, &mut observers).map_err(|error| chain(&error))?;
         let summary = observers.0.finish();
         let report = record::candidate(&scenario.candidates[candidate].name, setup, &summary);

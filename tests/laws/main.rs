@@ -6,6 +6,7 @@
 
 mod costs;
 mod dispatch;
+mod fast_steps;
 mod graph_memory;
 mod house;
 mod kv;

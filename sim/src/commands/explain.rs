@@ -13,6 +13,7 @@ use super::format::Format;
 use super::inputs::{self, Inputs};
 use super::other_graphs::OtherGraphs;
 use crate::cost::{CostModel, EngineSide, StepWork};
+use crate::engine::scheduler::Stepping;
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::StepShape;
@@ -294,7 +295,7 @@ fn step_of_run(inputs: &Inputs, setup: &Setup, seed: Option<u64>, number: u64) -
     scenario.simulable()?;
     let traffic = scenario.traffic.open(seed.unwrap_or(scenario.traffic.seed))?;
     let mut search = StepSearch { number, found: None };
-    let end = Replica::new(setup.schedulers(), &setup.graphs, &setup.cost).serve(traffic, &mut search);
+    let end = Replica::new(setup.schedulers(Stepping::Plain), &setup.graphs, &setup.cost).serve(traffic, &mut search);
     match (search.found, end) {
         (Some(step), _) => Ok(step),
         (None, Ok(end)) => Err(Failure::Usage {

@@ -5,6 +5,16 @@ use super::request::{NewRequest, Slot};
 use super::step::{Scheduled, StepOutcome, StepPlan};
 use super::{sglang, vllm};
 
+/// How a scheduler goes about its steps. Both schedule the same requests, tokens and blocks in every step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stepping {
+    /// Looks at every running request in every step, as the engine does.
+    Plain,
+    /// Looks at what changes where nothing forbids it, and walks plainly where something does.
+    #[default]
+    Fast,
+}
+
 /// One server's scheduler: its queues and its KV blocks.
 ///
 /// The caller steps it as the engine's loop does: [`schedule`](Self::schedule) while fewer than [`depth`](Self::depth)
@@ -28,6 +38,15 @@ macro_rules! forward {
 }
 
 impl Scheduler {
+    /// The same scheduler with another way of stepping; one that has not scheduled anything. SGLang's only walks.
+    #[must_use]
+    pub fn stepping(self, stepping: Stepping) -> Self {
+        match self {
+            Self::Vllm(scheduler) => Self::Vllm(scheduler.stepping(stepping)),
+            Self::Sglang(_) => self,
+        }
+    }
+
     /// Whether the engine takes a prompt of this length.
     ///
     /// # Errors

@@ -17,6 +17,13 @@ use super::shape::StepShape;
 pub struct StepPlan {
     /// Who is scheduled, in scheduling order.
     pub entries: Vec<Scheduled>,
+    /// Requests in lockstep: each gets one token beside the entries and samples, as it did in the step before. They are
+    /// in all sums below.
+    pub lockstep: u32,
+    /// Tokens that those attend to together: computed before, and scheduled.
+    pub lockstep_context_tokens: u64,
+    /// Who is in lockstep from this step on, in scheduling order.
+    pub joined: Vec<Slot>,
     /// Who was preempted, in that order.
     pub preempted: Vec<Preempted>,
     /// The step as the dispatcher sees it.
@@ -87,6 +94,12 @@ pub struct StepExtent {
 /// What one step's output delivered.
 #[derive(Clone, Debug, Default)]
 pub struct StepOutcome {
+    /// The lockstep has ended: whoever was in it is in `delivered` from now on, until it joins again.
+    pub lockstep_ended: bool,
+    /// Who is in lockstep from this step on, in scheduling order.
+    pub joined: Vec<Slot>,
+    /// Requests in lockstep that received a token each and are not in `delivered`. Those that finish are.
+    pub lockstep: u32,
     /// Who received tokens, in scheduling order.
     pub delivered: Vec<Delivered>,
     /// What became of the drafts, in scheduling order, those of `late` requests included.
@@ -136,6 +149,9 @@ impl StepExtent {
 
 impl StepOutcome {
     pub(crate) fn clear(&mut self) {
+        self.lockstep_ended = false;
+        self.joined.clear();
+        self.lockstep = 0;
         self.delivered.clear();
         self.verified.clear();
         self.late.clear();
@@ -145,6 +161,9 @@ impl StepOutcome {
 impl StepPlan {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.lockstep = 0;
+        self.lockstep_context_tokens = 0;
+        self.joined.clear();
         self.preempted.clear();
         self.shape = StepShape::default();
         self.prefills.clear();
@@ -170,6 +189,17 @@ impl StepPlan {
         self.entries.push(entry);
     }
 
+    /// Adds requests in lockstep, which attend to `context_tokens` tokens together: computed before, and scheduled.
+    #[inline]
+    pub(crate) fn push_lockstep(&mut self, requests: u32, context_tokens: u64) {
+        self.lockstep = requests;
+        self.lockstep_context_tokens = context_tokens;
+        self.shape.tokens += requests;
+        self.shape.max_query = self.shape.max_query.max(1);
+        self.sampled += requests;
+        self.decode_context_tokens += context_tokens;
+    }
+
     /// Takes the entry of a request out again and says which it was. `is_prefilling` says of a slot and its computed
     /// tokens what [`push`](Self::push) was told of them.
     #[cold]
@@ -177,9 +207,13 @@ impl StepPlan {
         let place = self.entries.iter().position(|entry| entry.slot == slot)?;
         let mut entries = std::mem::take(&mut self.entries);
         let taken_back = entries.remove(place);
-        let preempted = std::mem::take(&mut self.preempted);
+        let (preempted, joined) = (std::mem::take(&mut self.preempted), std::mem::take(&mut self.joined));
+        let (lockstep, context_tokens) = (self.lockstep, self.lockstep_context_tokens);
         self.clear();
-        self.preempted = preempted;
+        (self.preempted, self.joined) = (preempted, joined);
+        if lockstep > 0 {
+            self.push_lockstep(lockstep, context_tokens);
+        }
         for entry in entries {
             self.push(entry, is_prefilling(entry.slot, entry.context_tokens));
         }
@@ -191,7 +225,7 @@ impl StepPlan {
     /// from batches of decode entries.
     pub(crate) fn close(&mut self, uniform_query: u32) {
         let shape = &mut self.shape;
-        shape.requests = self.entries.len() as u32;
+        shape.requests = self.lockstep + self.entries.len() as u32;
         self.decode_requests = shape.requests - self.prefills.len() as u32;
         let common_tokens = u64::from(shape.max_query) * u64::from(shape.requests);
         let common_length = shape.requests > 0 && u64::from(shape.tokens) == common_tokens;

@@ -3,8 +3,8 @@
 use super::attainment::Attainment;
 use super::cut::Cut;
 use super::distribution::{Distribution, Spread};
-use crate::engine::request::RequestId;
-use crate::engine::step::Delivered;
+use crate::engine::request::{RequestId, Slot};
+use crate::engine::step::StepOutcome;
 use crate::observe::Event;
 use crate::scenario::Slo;
 use crate::time::{SimDuration, SimTime};
@@ -29,30 +29,67 @@ pub struct FinishedRequest {
     pub e2el: SimDuration,
 }
 
-/// Follows the live requests, by slot.
+/// Follows the live requests, by slot. Requests in lockstep are followed together: each of their outputs is one beat of
+/// their rank, and a request's tokens follow from the beats since it joined.
 #[derive(Debug, Default)]
 pub struct RequestClock {
     live: Vec<Live>,
+    /// By rank.
+    ranks: Vec<Beats>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Live {
+    counts: bool,
     arrival: SimTime,
     prompt_tokens: u32,
     output_tokens: u32,
     first: SimTime,
     last: SimTime,
+    /// In lockstep: the number of the first beat that it is in.
+    since_beat: Option<u64>,
+}
+
+/// The lockstep of one rank.
+#[derive(Clone, Debug, Default)]
+struct Beats {
+    /// Outputs so far that brought tokens in lockstep.
+    count: u64,
+    /// The last output of the rank, of whatever kind: who is in lockstep got a token then.
+    last: SimTime,
+    /// Who has joined, some of whom have left.
+    listed: Vec<Slot>,
+    members: usize,
+    /// Members that were sent after the warm-up cut.
+    counted: u64,
+}
+
+/// One output of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// The request.
+    pub id: RequestId,
+    /// Its slot.
+    pub slot: Slot,
+    /// It was sent after the warm-up cut.
+    pub counts: bool,
+    /// The time since its previous token; none for its first.
+    pub gap: Option<SimDuration>,
+    /// The whole request, if these tokens were its last.
+    pub finished: Option<FinishedRequest>,
 }
 
 impl RequestClock {
-    /// A request was sent.
-    pub fn arrived(&mut self, slot: usize, request: &Request) {
+    /// A request was sent; `counts`: after the warm-up cut.
+    pub fn arrived(&mut self, slot: usize, request: &Request, counts: bool) {
         let live = Live {
+            counts,
             arrival: request.arrival,
             prompt_tokens: request.prompt_tokens,
             output_tokens: 0,
             first: SimTime::ZERO,
             last: SimTime::ZERO,
+            since_beat: None,
         };
         if slot >= self.live.len() {
             self.live.resize(slot + 1, live);
@@ -60,26 +97,75 @@ impl RequestClock {
         self.live[slot] = live;
     }
 
-    /// When the request in `slot` was sent.
-    #[must_use]
-    pub fn arrival(&self, slot: usize) -> SimTime {
-        self.live[slot].arrival
+    /// The output of a step of one rank was applied: calls `told` for every request in [`StepOutcome::delivered`], and
+    /// returns the time since the last token of the others in lockstep, and how many of them count.
+    pub fn applied(
+        &mut self,
+        at: SimTime,
+        rank: u32,
+        outcome: &StepOutcome,
+        mut told: impl FnMut(Delivery),
+    ) -> (SimDuration, u64) {
+        let rank = rank as usize;
+        if rank >= self.ranks.len() {
+            self.ranks.resize(rank + 1, Beats::default());
+        }
+        let beats = &mut self.ranks[rank];
+        if outcome.lockstep_ended {
+            beats.end(&mut self.live);
+        }
+        for &slot in &outcome.joined {
+            beats.join(slot, &mut self.live);
+        }
+        beats.count += 1;
+        for delivered in &outcome.delivered {
+            let live = &mut self.live[delivered.slot.0 as usize];
+            let gap = if let Some(since) = live.since_beat.take() {
+                live.output_tokens += (beats.count - since) as u32;
+                beats.members -= 1;
+                beats.counted -= u64::from(live.counts);
+                Some(at.since(beats.last))
+            } else {
+                let is_first = live.output_tokens == 0;
+                live.output_tokens += delivered.tokens;
+                if is_first {
+                    live.first = at;
+                    None
+                } else {
+                    Some(at.since(live.last))
+                }
+            };
+            live.last = at;
+            let finished = delivered.finished.then(|| live.finished(delivered.id));
+            told(Delivery { id: delivered.id, slot: delivered.slot, counts: live.counts, gap, finished });
+        }
+        let gap = at.since(beats.last.min(at));
+        beats.last = at;
+        (gap, beats.counted)
+    }
+}
+
+impl Beats {
+    fn join(&mut self, slot: Slot, live: &mut [Live]) {
+        let request = &mut live[slot.0 as usize];
+        request.since_beat = Some(self.count);
+        self.members += 1;
+        self.counted += u64::from(request.counts);
+        if self.listed.len() > 2 * self.members + 64 {
+            self.listed.retain(|slot| live[slot.0 as usize].since_beat.is_some());
+        }
+        self.listed.push(slot);
     }
 
-    /// Tokens were delivered: returns the time since the request's previous token (none for its first), and the whole
-    /// request if these were its last.
-    pub fn delivered(&mut self, at: SimTime, delivered: &Delivered) -> (Option<SimDuration>, Option<FinishedRequest>) {
-        let live = &mut self.live[delivered.slot.0 as usize];
-        let gap = if live.output_tokens == 0 {
-            live.first = at;
-            None
-        } else {
-            Some(at.since(live.last))
-        };
-        live.last = at;
-        live.output_tokens += delivered.tokens;
-        let finished = delivered.finished.then(|| live.finished(delivered.id));
-        (gap, finished)
+    fn end(&mut self, live: &mut [Live]) {
+        for slot in self.listed.drain(..) {
+            let live = &mut live[slot.0 as usize];
+            if let Some(since) = live.since_beat.take() {
+                live.output_tokens += (self.count - since) as u32;
+                live.last = self.last;
+            }
+        }
+        (self.members, self.counted) = (0, 0);
     }
 }
 
@@ -104,18 +190,24 @@ impl Live {
 /// Collects the latencies of the requests after the warm-up cut.
 #[derive(Debug)]
 pub struct LatencyRecorder {
-    slo: Slo,
     cut: Cut,
     clock: RequestClock,
+    figures: Figures,
+    refused: u64,
+    sent: u64,
+    last_sent: SimTime,
+}
+
+/// What the deliveries come to.
+#[derive(Debug, Default)]
+struct Figures {
+    slo: Slo,
     ttft: Distribution,
     tpot: Distribution,
     itl: Distribution,
     e2el: Distribution,
     ttft_before_cut: Distribution,
     attainment: Attainment,
-    refused: u64,
-    sent: u64,
-    last_sent: SimTime,
     prompt_tokens: u64,
     output_tokens: u64,
     last_output: SimTime,
@@ -165,21 +257,12 @@ impl LatencyRecorder {
     #[must_use]
     pub fn new(slo: Slo, cut: Cut) -> Self {
         Self {
-            slo,
             cut,
             clock: RequestClock::default(),
-            ttft: Distribution::default(),
-            tpot: Distribution::default(),
-            itl: Distribution::default(),
-            e2el: Distribution::default(),
-            ttft_before_cut: Distribution::default(),
-            attainment: Attainment::default(),
+            figures: Figures { slo, ..Figures::default() },
             refused: 0,
             sent: 0,
             last_sent: SimTime::ZERO,
-            prompt_tokens: 0,
-            output_tokens: 0,
-            last_output: SimTime::ZERO,
         }
     }
 
@@ -188,17 +271,13 @@ impl LatencyRecorder {
         match event {
             Event::RequestArrived { at, id, slot, request, .. } => {
                 self.note_sent(*id, *at);
-                self.clock.arrived(slot.0 as usize, request);
+                self.clock.arrived(slot.0 as usize, request, self.cut.keeps_request(*id, *at));
             }
             Event::RequestRefused { at, id, .. } => {
                 self.note_sent(*id, *at);
                 self.refused += u64::from(self.cut.keeps_request(*id, *at));
             }
-            Event::StepApplied { at, outcome, .. } => {
-                for delivered in &outcome.delivered {
-                    self.deliver(*at, delivered);
-                }
-            }
+            Event::StepApplied { at, rank, outcome, .. } => self.apply(*at, *rank, outcome),
             Event::RequestPreempted { .. } | Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
         }
     }
@@ -215,16 +294,51 @@ impl LatencyRecorder {
         self.cut
     }
 
-    fn deliver(&mut self, at: SimTime, delivered: &Delivered) {
-        let counts = self.cut.keeps_request(delivered.id, self.clock.arrival(delivered.slot.0 as usize));
-        let (gap, finished) = self.clock.delivered(at, delivered);
-        if !counts {
+    /// The figures.
+    #[must_use]
+    pub fn finish(self) -> Latency {
+        let Self { cut, figures, .. } = self;
+        let from = cut.from().unwrap_or(figures.last_output);
+        Latency {
+            slo: figures.slo,
+            duration_s: figures.last_output.since(from.min(figures.last_output)).as_s(),
+            sent: self.sent,
+            sending_s: self.last_sent.since(from.min(self.last_sent)).as_s(),
+            completed: figures.ttft.count(),
+            refused: self.refused,
+            prompt_tokens: figures.prompt_tokens,
+            output_tokens: figures.output_tokens,
+            attainment: figures.attainment,
+            ttft: figures.ttft.spread(),
+            tpot: figures.tpot.spread(),
+            itl: figures.itl.spread(),
+            e2el: figures.e2el.spread(),
+            completed_before_cut: figures.ttft_before_cut.count(),
+            ttft_before_cut: figures.ttft_before_cut.spread(),
+            requests_before_cut: cut.requests_before(),
+            from_s: from.since(SimTime::ZERO).as_s(),
+        }
+    }
+
+    fn apply(&mut self, at: SimTime, rank: u32, outcome: &StepOutcome) {
+        let figures = &mut self.figures;
+        let (gap, in_lockstep) = self.clock.applied(at, rank, outcome, |delivery| figures.deliver(at, &delivery));
+        if in_lockstep > 0 {
+            figures.itl.add_many(gap, in_lockstep);
+        }
+    }
+}
+
+impl Figures {
+    fn deliver(&mut self, at: SimTime, delivery: &Delivery) {
+        let finished = delivery.finished;
+        if !delivery.counts {
             if let Some(request) = finished {
                 self.ttft_before_cut.add(request.ttft);
             }
             return;
         }
-        if let Some(gap) = gap {
+        if let Some(gap) = delivery.gap {
             self.itl.add(gap);
         }
         if let Some(request) = finished {
@@ -242,31 +356,6 @@ impl LatencyRecorder {
         self.attainment.record(&self.slo, request.ttft, request.tpot, request.e2el);
         self.prompt_tokens += u64::from(request.prompt_tokens);
         self.output_tokens += u64::from(request.output_tokens);
-    }
-
-    /// The figures.
-    #[must_use]
-    pub fn finish(self) -> Latency {
-        let from = self.cut.from().unwrap_or(self.last_output);
-        Latency {
-            slo: self.slo,
-            duration_s: self.last_output.since(from.min(self.last_output)).as_s(),
-            sent: self.sent,
-            sending_s: self.last_sent.since(from.min(self.last_sent)).as_s(),
-            completed: self.ttft.count(),
-            refused: self.refused,
-            prompt_tokens: self.prompt_tokens,
-            output_tokens: self.output_tokens,
-            attainment: self.attainment,
-            ttft: self.ttft.spread(),
-            tpot: self.tpot.spread(),
-            itl: self.itl.spread(),
-            e2el: self.e2el.spread(),
-            completed_before_cut: self.ttft_before_cut.count(),
-            ttft_before_cut: self.ttft_before_cut.spread(),
-            requests_before_cut: self.cut.requests_before(),
-            from_s: from.since(SimTime::ZERO).as_s(),
-        }
     }
 }
 

@@ -62,6 +62,8 @@ pub enum Event<'a> {
         at: SimTime,
         /// The step's number.
         step: u64,
+        /// The data-parallel rank that ran it.
+        rank: u32,
         /// Who received what.
         outcome: &'a StepOutcome,
     },

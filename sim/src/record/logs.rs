@@ -7,7 +7,8 @@ use reports::{RequestLog, RequestRecord, StepHeader, StepLog, StepRecord};
 
 use super::step::{request, step};
 use crate::metrics::Attainment;
-use crate::metrics::latency::RequestClock;
+use crate::engine::request::Slot;
+use crate::metrics::latency::{FinishedRequest, RequestClock};
 use crate::observe::{Event, Observer};
 use crate::scenario::Slo;
 use crate::server::Setup;
@@ -22,6 +23,8 @@ pub struct RequestLogger<W: Write> {
     clock: RequestClock,
     /// Preemptions of the live requests, by slot.
     preemptions: Vec<u32>,
+    /// Who finished with the output at hand; kept for its memory.
+    finished: Vec<(Slot, FinishedRequest)>,
 }
 
 /// Writes one line a step, when its output is applied.
@@ -45,6 +48,7 @@ impl<W: Write> RequestLogger<W> {
             slo,
             clock: RequestClock::default(),
             preemptions: Vec::new(),
+            finished: Vec::new(),
         })
     }
 
@@ -62,7 +66,7 @@ impl<W: Write> Observer for RequestLogger<W> {
         match event {
             Event::RequestArrived { slot, request, .. } => {
                 let slot = slot.0 as usize;
-                self.clock.arrived(slot, request);
+                self.clock.arrived(slot, request, true);
                 self.preemptions.resize(self.preemptions.len().max(slot + 1), 0);
                 self.preemptions[slot] = 0;
             }
@@ -85,13 +89,17 @@ impl<W: Write> Observer for RequestLogger<W> {
             }
             Event::RequestPreempted { slot, .. } => self.preemptions[slot.0 as usize] += 1,
             Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
-            Event::StepApplied { at, outcome, .. } => {
-                for delivered in &outcome.delivered {
-                    let (_, Some(finished)) = self.clock.delivered(*at, delivered) else { continue };
+            Event::StepApplied { at, rank, outcome, .. } => {
+                let finished = &mut self.finished;
+                finished.clear();
+                self.clock.applied(*at, *rank, outcome, |delivery| {
+                    finished.extend(delivery.finished.map(|request| (delivery.slot, request)));
+                });
+                for (slot, finished) in &self.finished {
                     let good = (self.slo != Slo::default())
                         .then(|| Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el));
-                    let preemptions = self.preemptions[delivered.slot.0 as usize];
-                    self.log.request(&request(&self.candidate, self.seed, &finished, preemptions, good))?;
+                    let preemptions = self.preemptions[slot.0 as usize];
+                    self.log.request(&request(&self.candidate, self.seed, finished, preemptions, good))?;
                 }
             }
         }

@@ -313,8 +313,12 @@ impl<'a> Replica<'a> {
             for delivered in &mut self.outcome.delivered {
                 delivered.slot = slots.of(delivered.slot);
             }
+            for joined in &mut self.outcome.joined {
+                *joined = slots.of(*joined);
+            }
             if let Some(step) = flight.step {
-                observer.observe(&Event::StepApplied { at: self.now, step, outcome: &self.outcome })?;
+                let rank = slots.rank;
+                observer.observe(&Event::StepApplied { at: self.now, step, rank, outcome: &self.outcome })?;
             }
             for delivered in &self.outcome.delivered {
                 if delivered.finished {

@@ -11,7 +11,7 @@ use crate::cost::{CostModel, EngineSide};
 use crate::engine::error::EngineError;
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
-use crate::engine::scheduler::Scheduler;
+use crate::engine::scheduler::{Scheduler, Stepping};
 use crate::engine::sglang::memory::request_rows;
 use crate::engine::sglang::options::SglangOptions;
 use crate::engine::sglang::scheduler::{ServerMemory, check_memory};
@@ -115,9 +115,9 @@ impl Setup {
 
     /// A fresh scheduler for each data-parallel rank, each over a KV pool of its own.
     #[must_use]
-    pub fn schedulers(&self) -> Vec<Scheduler> {
+    pub fn schedulers(&self, stepping: Stepping) -> Vec<Scheduler> {
         let (_, data_parallel_ranks) = self.options.ranks();
-        (0..data_parallel_ranks).map(|_| self.idle_scheduler.clone()).collect()
+        (0..data_parallel_ranks).map(|_| self.idle_scheduler.clone().stepping(stepping)).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::logs::Logs;
 use super::spool::{Extent, SpoolWriter};
+use crate::engine::scheduler::Stepping;
 use crate::metrics::{Metrics, Summary};
 use crate::record::{RequestLogger, StepLogger};
 use crate::server::{Replica, RunEnd, ServerError, Setup};
@@ -76,7 +77,7 @@ impl Jobs<'_> {
 
         let (requests, steps) = self.loggers(job)?;
         let mut observers = (metrics, (requests, steps));
-        let end = Replica::new(setup.schedulers(), &setup.graphs, &setup.cost)
+        let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost)
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
         let (metrics, (requests, steps)) = observers;

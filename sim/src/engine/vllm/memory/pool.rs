@@ -139,6 +139,34 @@ impl BlockPool {
         tokens <= held.capacity_tokens || self.take(held, tokens)
     }
 
+    /// Takes so many blocks for requests that will say later what they hold ([`hold_for`](Self::hold_for)). There are as
+    /// many, and there is no prefix cache.
+    #[inline]
+    pub fn take_unnamed(&mut self, blocks: u32) {
+        debug_assert!(blocks <= self.free && self.cache.is_none());
+        self.free -= blocks;
+    }
+
+    /// Says what a request holds of the blocks taken for it: those of `tokens` tokens.
+    #[inline]
+    pub fn hold_for(&self, held: &mut Held, tokens: u32) {
+        held.blocks = self.blocks_for(tokens);
+        held.capacity_tokens = held.blocks.saturating_mul(self.block_size);
+    }
+
+    /// Whether full blocks can be found again.
+    #[inline]
+    #[must_use]
+    pub fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Blocks that `held` lacks to hold `tokens` tokens.
+    #[must_use]
+    pub fn missing(&self, held: &Held, tokens: u32) -> u32 {
+        self.blocks_for(tokens).saturating_sub(held.blocks)
+    }
+
     fn take(&mut self, held: &mut Held, tokens: u32) -> bool {
         let blocks = self.blocks_for(tokens);
         let missing = blocks - held.blocks;

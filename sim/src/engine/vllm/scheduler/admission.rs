@@ -18,7 +18,7 @@ struct Admission {
 impl Scheduler {
     /// Admits from the head of the queue until one does not fit: the ones behind it wait with it.
     pub(super) fn schedule_waiting(&mut self, round: &mut Round, plan: &mut StepPlan) {
-        while round.has_room() && self.running.len() < self.rules.max_running {
+        while round.has_room() && self.running_requests() < self.rules.max_running {
             let Some(slot) = self.waiting.head() else { break };
             if self.requests[slot].stale > 0 || self.lacks_adapter_slot(slot) {
                 // The output from before its preemption is still to come, or all adapter slots are taken: the ones
@@ -29,7 +29,9 @@ impl Scheduler {
             let Some(admission) = self.admit(slot, round) else { break };
             self.waiting.pop();
             self.running.push(slot);
+            self.admissions += 1;
             let request = &mut self.requests[slot];
+            (request.order, request.sampled_in) = (self.admissions, 0);
             request.computed = admission.computed;
             request.prefill_tokens = request.known;
             request.pending_drafts = admission.placeholder_drafts;
@@ -48,6 +50,7 @@ impl Scheduler {
     /// Takes the blocks for the first tokens of the request at the head of the queue and says what it starts with;
     /// `None` if it cannot be admitted in this step.
     fn admit(&mut self, slot: Slot, round: &Round) -> Option<Admission> {
+        let alone = self.running_requests() == 0;
         let rules = &self.rules;
         let request = &mut self.requests[slot];
         let known = request.known;
@@ -80,7 +83,7 @@ impl Scheduler {
         let tokens = wanted.min(most);
         let total = (computed + tokens + rules.drafting.lookahead_tokens).min(rules.max_model_len);
         let room = if rules.reserve_full_prompt { known } else { 0 };
-        let keep_free = if self.running.is_empty() { 0 } else { rules.watermark_blocks };
+        let keep_free = if alone { 0 } else { rules.watermark_blocks };
         let admission = Admission { computed, tokens, placeholder_drafts };
         self.pool.admit(&mut request.held, hit, total, room, keep_free).then_some(admission)
     }

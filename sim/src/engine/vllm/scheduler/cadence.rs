@@ -18,6 +18,11 @@ impl PrefillCadence {
         Self { interval, executed: 0, last_prefill: 0, capacity_bound: false }
     }
 
+    /// Prefills may ever have to wait.
+    pub(super) fn is_on(&self) -> bool {
+        self.interval > 1
+    }
+
     /// Prefills wait in the coming step, provided that somebody decodes.
     pub(super) fn defers(&self) -> bool {
         self.interval > 1 && !self.capacity_bound && self.executed + 1 - self.last_prefill < u64::from(self.interval)

@@ -1,13 +1,16 @@
 //! vLLM's V1 scheduler, step by step (specification section 11).
 //!
-//! This is the plain walk: every step looks at every running request, as the engine does.
+//! The plain walk looks at every running request in every step, as the engine does. Fast stepping schedules the same but
+//! looks only at what changes: requests that decode in lockstep are a few sums (`lockstep`).
 //!
 //! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
 //! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
 
 mod admission;
+mod beat;
 mod cadence;
 mod drafting;
+mod lockstep;
 mod long_prefill;
 mod output;
 mod preemption;
@@ -21,9 +24,12 @@ use super::memory::BlockPool;
 use super::options::{SchedulingPolicy, Version, VllmOptions};
 use crate::engine::refusal::{Refusal, fits};
 use crate::engine::request::{Adapter, NewRequest, Slot};
+use crate::engine::scheduler::Stepping;
 use crate::engine::slab::Slab;
+use crate::engine::step::Scheduled;
 use cadence::PrefillCadence;
 use drafting::Drafting;
+use lockstep::{Lockstep, Member};
 use long_prefill::LongPrefill;
 use queue::{Rank, WaitingQueue};
 use request::Request;
@@ -35,8 +41,24 @@ pub struct Scheduler {
     requests: Slab<Request>,
     /// Not admitted, or preempted.
     waiting: WaitingQueue,
-    /// Admitted, in order of admission: scheduled from the front.
+    /// Admitted and not in lockstep, in order of admission: scheduled from the front.
     running: Vec<Slot>,
+    stepping: Stepping,
+    /// Admitted and in lockstep.
+    lockstep: Lockstep,
+    /// Beats since the lockstep began, and how many steps to walk before it may begin again.
+    beats: u64,
+    pause: u32,
+    pause_next: u32,
+    /// The lockstep has ended, and no outcome has said so yet.
+    ended: bool,
+    /// What the beat in flight scheduled when the lockstep ended.
+    taken_out: Option<Vec<Scheduled>>,
+    /// Members that a beat has to look at; kept for its memory.
+    touched: Vec<Member>,
+    /// Steps with tokens so far.
+    steps: u64,
+    admissions: u64,
     /// Some request had an adapter.
     uses_adapters: bool,
     /// The distinct adapters of the step being scheduled, or of the last one.
@@ -87,6 +109,16 @@ impl Scheduler {
             requests: Slab::default(),
             waiting: WaitingQueue::new(options.policy),
             running: Vec::new(),
+            stepping: Stepping::default(),
+            lockstep: Lockstep::new(options.block_size),
+            beats: 0,
+            pause: 0,
+            pause_next: 1,
+            ended: false,
+            taken_out: None,
+            touched: Vec::new(),
+            steps: 0,
+            admissions: 0,
             uses_adapters: false,
             adapters: Vec::new(),
             pool: BlockPool::new(num_gpu_blocks, options.block_size, options.enable_prefix_caching),
@@ -94,6 +126,12 @@ impl Scheduler {
             preemptions: 0,
             finish_unreported: false,
         }
+    }
+
+    /// The same scheduler with another way of stepping; one that has not scheduled anything.
+    #[must_use]
+    pub fn stepping(self, stepping: Stepping) -> Self {
+        Self { stepping, ..self }
     }
 
     /// Whether the engine takes a prompt of this length.
@@ -117,13 +155,18 @@ impl Scheduler {
     /// Some request is unfinished, or one has finished and no step has reported it yet.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        self.finish_unreported || !self.running.is_empty() || self.waiting.len() > 0
+        self.finish_unreported || self.running_requests() > 0 || self.waiting.len() > 0
     }
 
     /// Requests in the running list.
     #[must_use]
     pub fn running(&self) -> u32 {
-        self.running.len() as u32
+        self.running_requests() as u32
+    }
+
+    #[inline]
+    fn running_requests(&self) -> usize {
+        self.running.len() + self.lockstep.len() as usize
     }
 
     /// Requests in the waiting queue, preempted ones included.

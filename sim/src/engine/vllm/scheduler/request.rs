@@ -1,5 +1,6 @@
 //! What the scheduler keeps of each live request.
 
+use super::lockstep::Beats;
 use crate::engine::request::{Adapter, NewRequest, RequestId};
 use crate::engine::step::Scheduled;
 use crate::engine::vllm::memory::Held;
@@ -31,6 +32,12 @@ pub(super) struct Request {
     pub(super) adapter: Option<Adapter>,
     /// When last scheduled, some known token was left to compute.
     pub(super) mid_prefill: bool,
+    /// Its place among the admissions: running requests are scheduled in this order.
+    pub(super) order: u64,
+    /// The step with tokens in which it sampled last, counted from 1; 0 for none since its admission.
+    pub(super) sampled_in: u64,
+    /// Its part in the lockstep; the figures above are then as of its last [`move_on`](Self::move_on).
+    pub(super) beats: Option<Beats>,
 }
 
 impl Request {
@@ -52,6 +59,9 @@ impl Request {
             priority: request.priority,
             adapter: request.adapter,
             mid_prefill: false,
+            order: 0,
+            sampled_in: 0,
+            beats: None,
         }
     }
 
@@ -95,6 +105,26 @@ impl Request {
             }
         }
         tokens
+    }
+
+    /// Beats that a request without drafts would stay in lockstep: one for each token that no step in flight brings.
+    /// `None` for one that has anything but its next token to compute, or waits for output from before a preemption.
+    #[inline]
+    pub(super) fn beats_left(&self) -> Option<u32> {
+        let next_only = self.computed + 1 == self.known + self.placeholders && self.computed >= self.prefill_tokens;
+        let plain = !self.mid_prefill && self.stale == 0 && self.pending_drafts == 0;
+        let left = self.limit.saturating_sub(self.known + self.placeholders);
+        (next_only && plain && left > 0).then_some(left)
+    }
+
+    /// Books `moved` tokens as scheduled, one a step, and `brought` tokens as delivered.
+    pub(super) fn move_on(&mut self, moved: u32, brought: u32, asynchronous: bool) {
+        self.computed += moved;
+        self.in_flight = self.in_flight + moved - brought;
+        self.known += brought;
+        if asynchronous {
+            self.placeholders = self.placeholders + moved - brought;
+        }
     }
 
     #[inline]

@@ -24,6 +24,8 @@ pub(super) struct Round {
     asynchronous: bool,
     /// Drafts that a request which samples now will carry next; 0 if that is not known before the step has run.
     next_drafts: u32,
+    /// Its number among the steps with tokens, should it hold any.
+    step: u64,
     /// Place in the running list of the request to be looked at next.
     pub(super) next: usize,
     /// Some running request was scheduled.
@@ -42,15 +44,17 @@ impl Scheduler {
     pub fn schedule(&mut self, plan: &mut StepPlan) {
         plan.clear();
         let mut round = self.open_round();
+        self.schedule_lockstep(&mut round, plan);
         self.schedule_running(&mut round, plan);
         self.note_adapters(plan);
         if plan.preempted.is_empty() {
-            round.some_ran = !plan.entries.is_empty();
+            round.some_ran = plan.lockstep > 0 || !plan.entries.is_empty();
             self.schedule_waiting(&mut round, plan);
         }
         plan.close(self.rules.drafting.uniform_query());
         plan.shape.active_loras = self.adapters.len() as u32;
         self.place_drafts(plan);
+        self.steps += u64::from(plan.shape.tokens > 0);
         self.cadence.scheduled(plan.shape.tokens, round.ran_prefill || round.admitted_prefill);
         self.finish_unreported = false;
     }
@@ -61,11 +65,12 @@ impl Scheduler {
             budget: rules.token_budget,
             input: rules.input_budget,
             draft_slots: rules.drafting.slots,
-            chunk_cap: rules.long_prefill.cap(self.running.len() + self.waiting.len()),
+            chunk_cap: rules.long_prefill.cap(self.running_requests() + self.waiting.len()),
             most_computed: rules.max_model_len - 1,
             defer: self.cadence.defers() && self.running.iter().any(|&slot| !self.requests[slot].mid_prefill),
             asynchronous: rules.asynchronous,
             next_drafts: rules.drafting.fixed().filter(|_| rules.asynchronous).unwrap_or(0),
+            step: self.steps + 1,
             next: 0,
             some_ran: false,
             ran_prefill: false,
@@ -125,7 +130,7 @@ impl Round {
 
     /// Tokens that a running request gets if there are blocks for them.
     #[inline]
-    fn share(&self, request: &Request) -> u32 {
+    pub(super) fn share(&self, request: &Request) -> u32 {
         if request.finishes_in_flight() || (self.defer && request.mid_prefill) {
             return 0;
         }
@@ -156,10 +161,20 @@ impl Round {
         let samples = !request.mid_prefill;
         request.placeholders += if samples && self.asynchronous { 1 + drafts } else { 0 };
         request.pending_drafts = if samples { self.next_drafts } else { 0 };
+        if samples {
+            request.sampled_in = self.step;
+        }
         let prefill = prefilling && (tokens - drafts > 1 || context_tokens == 0);
         let id = request.id;
         let entry = Scheduled { slot, id, tokens, drafts, context_tokens, prefill, samples, placeholder_drafts };
         plan.push(entry, prefilling);
+    }
+
+    /// Books one token each for requests in lockstep. There is room for them.
+    #[inline]
+    pub(super) fn give_each_one(&mut self, requests: u32) {
+        self.budget -= requests;
+        self.input -= requests;
     }
 
     /// Takes back what a request was given in this step.

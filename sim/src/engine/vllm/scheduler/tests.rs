@@ -31,8 +31,13 @@ fn request(id: u32, prompt_tokens: u32, output_tokens: u32) -> NewRequest {
     NewRequest::plain(RequestId(id), prompt_tokens, output_tokens)
 }
 
+/// The plain walk, which lists every request of a step; that fast steps are the same is a law of its own.
+fn plain(options: &VllmOptions, num_gpu_blocks: u32) -> Scheduler {
+    Scheduler::new(options, num_gpu_blocks).stepping(Stepping::Plain)
+}
+
 fn scheduler(options: &SchedulerOptions, num_gpu_blocks: u32, requests: &[NewRequest]) -> Scheduler {
-    let mut scheduler = Scheduler::new(&server(Version::V0_33_0, options), num_gpu_blocks);
+    let mut scheduler = plain(&server(Version::V0_33_0, options), num_gpu_blocks);
     for request in requests {
         scheduler.add(request);
     }
@@ -104,7 +109,7 @@ fn no_more_than_max_num_active_seqs_run() {
 fn the_prefill_interval_is_ignored_by_0_31_0_on_one_rank() {
     let options = SchedulerOptions { prefill_schedule_interval: 3, ..sync_options() };
     let admitted_at = |version| {
-        let mut scheduler = Scheduler::new(&server(version, &options), AMPLE);
+        let mut scheduler = plain(&server(version, &options), AMPLE);
         scheduler.add(&request(0, 4, 9));
         let plan = next(&mut scheduler);
         output(&mut scheduler, &plan);
@@ -300,7 +305,7 @@ fn output_accepting(scheduler: &mut Scheduler, plan: &StepPlan, accepted: u32) -
 
 #[test]
 fn accepted_drafts_are_delivered_and_rejected_ones_computed_again() {
-    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 3, &sync_options()), AMPLE);
+    let mut scheduler = plain(&drafting_server(SpeculativeMethod::Ngram, 3, &sync_options()), AMPLE);
     scheduler.add(&request(0, 4, 6));
     let plan = next(&mut scheduler);
     assert_eq!((pairs(&plan), plan.drafts), (vec![(0, 4)], 0));
@@ -322,7 +327,7 @@ fn accepted_drafts_are_delivered_and_rejected_ones_computed_again() {
 #[test]
 fn a_finished_request_can_be_in_one_more_step() {
     let options = plain_options();
-    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 3, &options), AMPLE);
+    let mut scheduler = plain(&drafting_server(SpeculativeMethod::Ngram, 3, &options), AMPLE);
     scheduler.add(&request(0, 4, 5));
     let first = next(&mut scheduler);
     let second = next(&mut scheduler);
@@ -339,7 +344,7 @@ fn a_finished_request_can_be_in_one_more_step() {
 
 #[test]
 fn one_token_prompts_join_verifying_requests_with_placeholder_drafts() {
-    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::Ngram, 2, &sync_options()), AMPLE);
+    let mut scheduler = plain(&drafting_server(SpeculativeMethod::Ngram, 2, &sync_options()), AMPLE);
     scheduler.add(&request(0, 4, 9));
     let plan = next(&mut scheduler);
     output(&mut scheduler, &plan);
@@ -364,7 +369,7 @@ fn one_token_prompts_join_verifying_requests_with_placeholder_drafts() {
 #[test]
 fn a_draft_model_pays_for_its_slots_and_looks_ahead() {
     let options = SchedulerOptions { max_num_batched_tokens: 8, block_size: 4, ..sync_options() };
-    let mut scheduler = Scheduler::new(&drafting_server(SpeculativeMethod::DraftModel, 2, &options), AMPLE);
+    let mut scheduler = plain(&drafting_server(SpeculativeMethod::DraftModel, 2, &options), AMPLE);
     scheduler.add(&request(0, 3, 9));
     scheduler.add(&request(1, 9, 9));
     let plan = next(&mut scheduler);
@@ -378,7 +383,7 @@ fn a_schedule_of_drafts_follows_the_batch_of_the_step_before() {
         let options = SchedulerOptions { async_scheduling, ..plain_options() };
         let mut server = drafting_server(SpeculativeMethod::Ngram, 4, &options);
         server.graphs.dynamic_sd_schedule = Some(vec![(1, 1, 4), (2, 2, 1), (3, 256, 0)]);
-        let mut scheduler = Scheduler::new(&server, AMPLE);
+        let mut scheduler = plain(&server, AMPLE);
         let mut drafts = Vec::new();
         for id in 0..3 {
             scheduler.add(&request(id, 4, 30));
@@ -419,7 +424,7 @@ fn a_victim_that_was_scheduled_already_gives_its_tokens_back() {
     for version in [Version::V0_31_0, Version::V0_33_0] {
         let options =
             SchedulerOptions { max_model_len: 9, block_size: 1, policy: SchedulingPolicy::Priority, ..sync_options() };
-        let mut scheduler = Scheduler::new(&server(version, &options), 11);
+        let mut scheduler = plain(&server(version, &options), 11);
         scheduler.add(&NewRequest { priority: 2, ..request(0, 3, 4) });
         let plan = next(&mut scheduler);
         output(&mut scheduler, &plan);
@@ -439,7 +444,7 @@ fn a_request_preempted_for_want_of_its_own_blocks_stops_0_31_0_only() {
     let options =
         SchedulerOptions { max_model_len: 8, block_size: 4, policy: SchedulingPolicy::Priority, ..sync_options() };
     for (version, scheduled) in [(Version::V0_31_0, vec![]), (Version::V0_33_0, vec![(1, 1)])] {
-        let mut scheduler = Scheduler::new(&server(version, &options), 3);
+        let mut scheduler = plain(&server(version, &options), 3);
         for (id, prompt, priority) in [(0, 3, 2), (1, 2, 1)] {
             scheduler.add(&NewRequest { priority, ..request(id, prompt, 4) });
             let plan = next(&mut scheduler);
@@ -481,7 +486,7 @@ fn a_preempted_request_finds_its_own_blocks_again() {
 fn adapters_of_the_step_are_counted_and_limited() {
     let mut server = server(Version::V0_33_0, &sync_options());
     server.graphs.max_loras = Some(2);
-    let mut scheduler = Scheduler::new(&server, AMPLE);
+    let mut scheduler = plain(&server, AMPLE);
     for (id, adapter) in [(0, Some(4)), (1, None), (2, Some(4)), (3, Some(9)), (4, Some(1)), (5, Some(9))] {
         scheduler.add(&NewRequest { adapter: adapter.map(Adapter), ..request(id, 4, 2) });
     }

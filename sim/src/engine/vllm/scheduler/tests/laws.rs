@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
-use crate::engine::step::Scheduled;
+use crate::engine::shape::StepShape;
+use crate::engine::step::{Scheduled, Verified};
 use crate::engine::vllm::memory::{Held, check_pool};
 
 /// A random load: what each request asks for, and when it comes, in iterations.
@@ -246,10 +247,91 @@ impl Ledger {
     }
 }
 
+/// Every call of a run: what was scheduled, and what its output did.
+#[derive(Clone, Debug, PartialEq)]
+enum Call {
+    Scheduled {
+        entries: Vec<Scheduled>,
+        preempted: Vec<Preempted>,
+        shape: StepShape,
+        prefills: Vec<Chunk>,
+        decodes: (u32, u64),
+        sampled: (u32, u32),
+        requests: (u32, u32),
+        blocks: (u32, u32),
+    },
+    /// Deliveries that are neither a request's first nor its last are only counted.
+    Applied { verified: Vec<Verified>, late: Vec<RequestId>, ends: Vec<Delivered>, others: u32, blocks: (u32, u32) },
+}
+
+/// All calls of a load in the engine's loop, and how many tokens came in lockstep.
+fn calls(load: &Load, stepping: Stepping) -> (Vec<Call>, u64) {
+    let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks).stepping(stepping);
+    let mut pending: Vec<&(NewRequest, u32)> = load.requests.iter().collect();
+    let mut in_flight: VecDeque<StepPlan> = VecDeque::new();
+    let mut outcome = StepOutcome::default();
+    let mut accepted = load.accepted.iter().copied().cycle();
+    let (mut calls, mut in_lockstep) = (Vec::new(), 0);
+    let blocks = |scheduler: &Scheduler| (scheduler.free_blocks(), scheduler.pool.cached());
+    for iteration in 0..200_000 {
+        pending.retain(|(request, arrival)| {
+            if *arrival <= iteration {
+                scheduler.add(request);
+            }
+            *arrival > iteration
+        });
+        if scheduler.has_work() {
+            let plan = next(&mut scheduler);
+            calls.push(Call::Scheduled {
+                entries: scheduler.entries(&plan),
+                preempted: plan.preempted.clone(),
+                shape: plan.shape,
+                prefills: plan.prefills.clone(),
+                decodes: (plan.decode_requests, plan.decode_context_tokens),
+                sampled: (plan.sampled, plan.drafts),
+                requests: (scheduler.running(), scheduler.waiting()),
+                blocks: blocks(&scheduler),
+            });
+            let tokens = plan.shape.tokens;
+            in_flight.push_back(plan);
+            if (in_flight.len() as u32) < scheduler.depth() && (tokens > 0 || scheduler.has_work()) {
+                continue;
+            }
+        }
+        if let Some(plan) = in_flight.pop_front() {
+            scheduler.apply(&plan, &mut |_| accepted.next().expect("a cycle"), &mut outcome);
+            in_lockstep += u64::from(outcome.lockstep);
+            let is_end = |delivered: &&Delivered| delivered.first || delivered.finished || delivered.tokens != 1;
+            let ends: Vec<Delivered> = outcome.delivered.iter().filter(is_end).copied().collect();
+            calls.push(Call::Applied {
+                verified: outcome.verified.clone(),
+                late: outcome.late.clone(),
+                others: outcome.lockstep + (outcome.delivered.len() - ends.len()) as u32,
+                ends,
+                blocks: blocks(&scheduler),
+            });
+        } else if pending.is_empty() {
+            break;
+        }
+    }
+    (calls, in_lockstep)
+}
+
+/// The first call that fast stepping makes differently.
+fn steps_alike(load: &Load) -> Result<u64, TestCaseError> {
+    let ((plain, none), (fast, in_lockstep)) = (calls(load, Stepping::Plain), calls(load, Stepping::Fast));
+    prop_assert_eq!(none, 0);
+    for (number, (plain, fast)) in plain.iter().zip(&fast).enumerate() {
+        prop_assert_eq!(plain, fast, "call {}", number);
+    }
+    prop_assert_eq!(plain.len(), fast.len());
+    Ok(in_lockstep)
+}
+
 /// Runs a load to its end in the engine's loop, checking every call, and returns the tokens delivered per request.
 fn run(load: &Load) -> Result<Vec<u32>, TestCaseError> {
     prop_assert_eq!(check_pool(&load.server.scheduler, &load.server.kv, load.num_gpu_blocks), Ok(()));
-    let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks);
+    let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks).stepping(Stepping::Plain);
     let mut ledger = Ledger::default();
     let mut pending: Vec<&(NewRequest, u32)> = load.requests.iter().collect();
     let mut in_flight: VecDeque<Flight> = VecDeque::new();
@@ -303,13 +385,28 @@ proptest! {
         prop_assert_eq!(run(&other)?, asked);
     }
 
+    #[test]
+    fn fast_steps_are_plain_steps(load in load(), is_plain_decoding in any::<bool>()) {
+        let mut load = load;
+        if is_plain_decoding {
+            load.server.graphs.num_speculative_tokens = 0;
+            load.server.graphs.dynamic_sd_schedule = None;
+            load.server.graphs.max_loras = None;
+            load.server.scheduler.prefill_schedule_interval = 1;
+            load.requests.iter_mut().for_each(|(request, _)| request.adapter = None);
+        }
+        steps_alike(&load)?;
+        load.server.scheduler.async_scheduling = !load.server.scheduler.async_scheduling;
+        steps_alike(&load)?;
+    }
+
     /// With nothing to share and blocks for all, the prefix cache changes nothing.
     #[test]
     fn a_cache_that_nobody_hits_leaves_every_step_as_it_is(load in load()) {
         let steps = |enable_prefix_caching| {
             let mut server = load.server.clone();
             server.scheduler.enable_prefix_caching = enable_prefix_caching;
-            let mut scheduler = Scheduler::new(&server, AMPLE);
+            let mut scheduler = Scheduler::new(&server, AMPLE).stepping(Stepping::Plain);
             for (request, _) in &load.requests {
                 scheduler.add(&NewRequest { shared: SharedPrefix::default(), ..request.clone() });
             }
@@ -349,7 +446,7 @@ fn random_loads_meet_every_feature() {
     let (mut preempting, mut hitting, mut late, mut padded, mut taken_back, mut evicting) = (0, 0, 0, 0, 0, 0);
     for _ in 0..150 {
         let load = load().new_tree(&mut runner).expect("a load").current();
-        let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks);
+        let mut scheduler = Scheduler::new(&load.server, load.num_gpu_blocks).stepping(Stepping::Plain);
         for (request, _) in &load.requests {
             scheduler.add(request);
         }
