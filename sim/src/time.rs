@@ -32,13 +32,13 @@ impl SimDuration {
     /// Rounds microseconds to the nearest nanosecond; negative and NaN become zero.
     #[must_use]
     pub fn from_us(us: f64) -> Self {
-        Self((us * 1e3).round() as u64)
+        Self(nearest(us * 1e3))
     }
 
     /// Rounds seconds to the nearest nanosecond; negative and NaN become zero.
     #[must_use]
     pub fn from_s(s: f64) -> Self {
-        Self((s * 1e9).round() as u64)
+        Self(nearest(s * 1e9))
     }
 
     /// In milliseconds.
@@ -52,6 +52,14 @@ impl SimDuration {
     pub fn as_s(self) -> f64 {
         self.0 as f64 / 1e9
     }
+}
+
+/// The nearest whole number, halves away from zero; 0 for what is negative or no number. `f64::round` calls a function on
+/// processors that are not known to have an instruction for it.
+#[inline]
+fn nearest(value: f64) -> u64 {
+    let whole = value as u64;
+    whole.saturating_add(u64::from(value - whole as f64 >= 0.5))
 }
 
 impl Add<SimDuration> for SimTime {
@@ -96,5 +104,23 @@ impl fmt::Display for SimTime {
 impl fmt::Display for SimDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6}ms", self.as_ms())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn nearest_is_round(bits in any::<u64>(), small in 0.0..1e6_f64, whole in 0u32..1000) {
+            let edges = [0.5, 0.499_999_999_999_999_94, 4_503_599_627_370_495.5, 1e300, -0.5, -3.0, f64::NAN];
+            let halves = f64::from(whole) + 0.5;
+            for value in edges.into_iter().chain([f64::from_bits(bits), small, halves, halves.next_down()]) {
+                prop_assert_eq!(nearest(value), value.round() as u64, "{}", value);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Attention costs of the whole model: decode, prefill and steps that mix them.
 
-use super::curve::{Axis, Outside, Reading};
+use super::curve::{Axis, Outside, Place, Reading};
 
 /// Attention costs of the whole model, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,61 @@ impl Surface {
             Self::Constant(value) => Reading::inside(*value),
             Self::Grid(grid) => grid.at(x, y),
         }
+    }
+
+    /// The surface at `x`; `None` outside it.
+    pub fn row(&self, x: f64) -> Option<SurfaceRow<'_>> {
+        match self {
+            Self::Constant(value) => Some(SurfaceRow { cells: None, constant: *value }),
+            Self::Grid(grid) => {
+                let place = grid.x.locate(x);
+                let width = grid.y.knots().len();
+                let line = |row: usize| &grid.values[row * width..(row + 1) * width];
+                let (low, high) = (line(place.low), line(place.high));
+                let cells = RowCells { y: grid.y.knots(), x: place, low, high, upper: 1 };
+                place.outside.is_none().then_some(SurfaceRow { cells: Some(cells), constant: 0.0 })
+            }
+        }
+    }
+}
+
+/// A surface at one `x`, for readings at many `y` that lie near each other. The same readings as [`Surface::at`], to the
+/// last bit.
+#[derive(Clone, Debug)]
+pub struct SurfaceRow<'a> {
+    cells: Option<RowCells<'a>>,
+    constant: f64,
+}
+
+/// The two lines of knots beside one `x`.
+#[derive(Clone, Debug)]
+struct RowCells<'a> {
+    y: &'a [f64],
+    x: Place,
+    low: &'a [f64],
+    high: &'a [f64],
+    /// The upper knot of the last reading.
+    upper: usize,
+}
+
+impl SurfaceRow<'_> {
+    /// The cost at `y`; `None` outside the surface.
+    #[inline]
+    pub fn at(&mut self, y: f64) -> Option<f64> {
+        let Some(cells) = &mut self.cells else { return Some(self.constant) };
+        if !(y >= cells.y[0] && y <= cells.y[cells.y.len() - 1]) {
+            return None;
+        }
+        while cells.y[cells.upper] < y {
+            cells.upper += 1;
+        }
+        while cells.upper > 1 && cells.y[cells.upper - 1] >= y {
+            cells.upper -= 1;
+        }
+        let (low, high) = (cells.upper - 1, cells.upper);
+        let place = Place::between(cells.y, low, high, y);
+        let (below, above) = (place.blend(cells.low[low], cells.low[high]), place.blend(cells.high[low], cells.high[high]));
+        Some(cells.x.blend(below, above))
     }
 }
 
@@ -162,6 +217,23 @@ mod tests {
         assert!(!Attention { padded_request_us: 0.1, ..free.clone() }.is_free());
         assert!(!Attention { prefill: Surface::Constant(1.0), ..free.clone() }.is_free());
         assert!(!Attention { decode: Surface::Grid(grid()), ..free }.is_free());
+    }
+
+    #[test]
+    fn rows_read_what_surfaces_read() {
+        let surface = Surface::Grid(grid());
+        let Surface::Grid(grid) = &surface else { unreachable!() };
+        let [first, last] = grid.axes().map(|axis| (axis.knots()[0], axis.last())).map(|ends| [ends.0, ends.1]);
+        let steps = |ends: [f64; 2]| (0..=40).map(move |step| ends[0] + (ends[1] - ends[0]) * f64::from(step) / 40.0);
+        for x in steps(first) {
+            let mut row = surface.row(x).expect("inside");
+            for y in steps(last).chain(steps([last[1], last[0]])) {
+                assert_eq!(row.at(y), Some(surface.at(x, y).value), "{x} {y}");
+            }
+            assert_eq!((row.at(last[0] - 1.0), row.at(last[1] + 1.0)), (None, None));
+        }
+        assert!(surface.row(first[1] + 1.0).is_none());
+        assert_eq!(Surface::Constant(2.0).row(1e9).and_then(|mut row| row.at(1e9)), Some(2.0));
     }
 
     #[test]

@@ -161,6 +161,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Where `x` lies between two knots.
+    pub(crate) fn between(knots: &[f64], low: usize, high: usize, x: f64) -> Self {
+        Self { low, high, share: (x - knots[low]) / (knots[high] - knots[low]), outside: None }
+    }
+
     /// The value between (or beyond) the two knots' values. Beyond, never below the last knot's value: a longer step
     /// must not read as a cheaper one because the table ends on a falling stretch.
     pub(crate) fn blend(&self, low: f64, high: f64) -> f64 {

@@ -34,7 +34,7 @@ mod write;
 
 use crate::graph_mode::Mode;
 
-pub use attention::{Attention, Grid, Mixed, Surface};
+pub use attention::{Attention, Grid, Mixed, Surface, SurfaceRow};
 pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
 pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Startup};
 pub use error::{Fault, ProfileError};

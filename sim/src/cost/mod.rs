@@ -21,12 +21,14 @@
 //!
 //! Floats live in here only: every term is rounded to a nanosecond once, and sums are sums of rounded terms.
 
+pub mod beats;
 pub mod memory;
 pub mod model;
 pub mod planned_launch;
 pub mod startup;
 pub mod step;
 
-pub use model::{CostModel, EagerPeriod, EngineSide};
+pub use beats::BeatPrices;
+pub use model::{CostModel, EagerCosts, EagerPeriod, EngineSide};
 pub use planned_launch::PlannedLaunch;
 pub use step::{CostGroup, CostGroups, Execution, StepCost, StepWork};

@@ -69,6 +69,38 @@ pub struct EagerPeriod {
     pub launch_slack: SimDuration,
 }
 
+/// The prices behind an [`EagerPeriod`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerCosts {
+    without_graph: StepCost,
+    on_stairs: StepCost,
+    graph_on_stairs: StepCost,
+}
+
+impl EagerCosts {
+    /// The same of a step whose attention takes longer by so much, or less.
+    #[inline]
+    #[must_use]
+    pub fn with_attention_moved(mut self, by_ns: i64) -> Self {
+        for cost in [&mut self.without_graph, &mut self.on_stairs, &mut self.graph_on_stairs] {
+            cost.attention_ns = cost.attention_ns.wrapping_add_signed(by_ns);
+        }
+        self
+    }
+
+    /// How long such steps hold up the next one, in steady state.
+    #[inline]
+    #[must_use]
+    pub fn period(&self, overlap: Overlap, asynchronous: bool) -> EagerPeriod {
+        EagerPeriod {
+            on_line: self.without_graph.period(overlap, asynchronous),
+            on_stairs: self.on_stairs.period(overlap, asynchronous),
+            graph_on_stairs: self.graph_on_stairs.period(overlap, asynchronous),
+            launch_slack: self.without_graph.launch_slack(asynchronous),
+        }
+    }
+}
+
 /// Prices steps in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct CostModel {
@@ -179,6 +211,12 @@ impl CostModel {
         cost: &StepCost,
         asynchronous: bool,
     ) -> EagerPeriod {
+        self.eager_costs(work, dispatch, cost).period(self.overlap, asynchronous)
+    }
+
+    /// What a dispatched step of price `cost` costs without its graph.
+    #[must_use]
+    pub fn eager_costs(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> EagerCosts {
         let rows = self.dense.at(work.tokens);
         let without_graph = StepCost {
             dense_ns: rows.ns,
@@ -192,12 +230,12 @@ impl CostModel {
         };
         let on_stairs = StepCost { dense_ns: rows.stairs_ns, ..without_graph };
         let graph_on_stairs = StepCost { dense_ns: self.dense.at(dispatch.descriptor.tokens).stairs_ns, ..*cost };
-        EagerPeriod {
-            on_line: without_graph.period(self.overlap, asynchronous),
-            on_stairs: on_stairs.period(self.overlap, asynchronous),
-            graph_on_stairs: graph_on_stairs.period(self.overlap, asynchronous),
-            launch_slack: without_graph.launch_slack(asynchronous),
-        }
+        EagerCosts { without_graph, on_stairs, graph_on_stairs }
+    }
+
+    /// The profile's attention; `None` for one that prices it at zero.
+    pub(super) fn attention(&self) -> Option<&Attention> {
+        self.attention.as_ref()
     }
 
     /// The price of a step without a graph, as this engine would run it.
@@ -257,14 +295,18 @@ impl CostModel {
     }
 
     /// The per-request term of requests that a FULL graph pads: they carry no KV.
-    fn padded_requests_ns(&self, padded_requests: Requests) -> u64 {
+    pub(super) fn padded_requests_ns(&self, padded_requests: Requests) -> u64 {
         let padded_request_us = self.attention.as_ref().map_or(0.0, |attention| attention.padded_request_us);
         nanoseconds(padded_request_us * f64::from(padded_requests.0))
     }
 
     /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
     fn price_attention(&self, attention: &Attention, work: &StepWork, cost: &mut StepCost) {
-        let (chunk, chunk_context) = (work.equivalent_chunk(), work.equivalent_chunk_context());
+        let (chunk, chunk_context) = if work.chunk_tokens > 0 {
+            (work.equivalent_chunk(), work.equivalent_chunk_context())
+        } else {
+            (0.0, 0.0)
+        };
         let (decodes, decode_context) = (f64::from(work.decode_requests), work.mean_decode_context());
         let mut add = |group, reading: Reading| {
             cost.attention_ns += nanoseconds(reading.value);
@@ -300,7 +342,7 @@ fn update_us(profile: &Profile, pieces: f64) -> f64 {
 }
 
 /// Requests that the graph of a FULL step holds beyond the real ones.
-fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> Requests {
+pub(super) fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> Requests {
     Requests(match dispatch.descriptor.mode {
         RuntimeMode::Full => dispatch.descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests),
         RuntimeMode::None | RuntimeMode::Piecewise => 0,
@@ -359,7 +401,7 @@ impl Rounded {
 }
 
 /// Microseconds to the nearest nanosecond; a value below zero (a line read far to the left of its range) is zero.
-fn nanoseconds(us: f64) -> u64 {
+pub(super) fn nanoseconds(us: f64) -> u64 {
     SimDuration::from_us(us).0
 }
 

@@ -73,6 +73,35 @@ impl Scheduler {
         forward!(self, scheduler => scheduler.apply(plan, accepted, out));
     }
 
+    /// See [`vllm::scheduler::Scheduler::quiet_requests`]; SGLang's steps are never counted as quiet.
+    #[inline]
+    #[must_use]
+    pub fn quiet_requests(&self) -> u32 {
+        match self {
+            Self::Vllm(scheduler) => scheduler.quiet_requests(),
+            Self::Sglang(_) => 0,
+        }
+    }
+
+    /// See [`vllm::scheduler::Scheduler::quiet_context_tokens`].
+    #[inline]
+    #[must_use]
+    pub fn quiet_context_tokens(&self) -> u64 {
+        match self {
+            Self::Vllm(scheduler) => scheduler.quiet_context_tokens(),
+            Self::Sglang(_) => 0,
+        }
+    }
+
+    /// See [`vllm::scheduler::Scheduler::quiet_beat`].
+    #[inline]
+    pub fn quiet_beat(&mut self) -> bool {
+        match self {
+            Self::Vllm(scheduler) => scheduler.quiet_beat(),
+            Self::Sglang(_) => false,
+        }
+    }
+
     /// Some request is unfinished, or one has finished and no step has reported it yet.
     #[must_use]
     pub fn has_work(&self) -> bool {

@@ -5,7 +5,7 @@ use super::cut::Cut;
 use super::distribution::{Distribution, Spread};
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::step::StepOutcome;
-use crate::observe::Event;
+use crate::observe::{Event, Stretch};
 use crate::scenario::Slo;
 use crate::time::{SimDuration, SimTime};
 use crate::traffic::Request;
@@ -142,6 +142,23 @@ impl RequestClock {
         let gap = at.since(beats.last.min(at));
         beats.last = at;
         (gap, beats.counted)
+    }
+
+    /// Outputs of one rank in a row that brought a token to everybody in lockstep, and to nobody else: calls `told` with
+    /// the time since the token before, for each.
+    pub fn passed(&mut self, rank: u32, at: impl Iterator<Item = SimTime>, mut told: impl FnMut(SimDuration)) {
+        let beats = &mut self.ranks[rank as usize];
+        for at in at {
+            told(at.since(beats.last));
+            beats.last = at;
+            beats.count += 1;
+        }
+    }
+
+    /// Requests of a rank in lockstep that count.
+    #[must_use]
+    pub fn counted(&self, rank: u32) -> u64 {
+        self.ranks.get(rank as usize).map_or(0, |beats| beats.counted)
     }
 }
 
@@ -318,6 +335,18 @@ impl LatencyRecorder {
             requests_before_cut: cut.requests_before(),
             from_s: from.since(SimTime::ZERO).as_s(),
         }
+    }
+
+    /// Takes note of the outputs of a stretch.
+    pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
+        let (itl, rank) = (&mut self.figures.itl, stretch.first.rank);
+        let counted = self.clock.counted(rank);
+        let at = stretch.beats.iter().map(|beat| beat.applied_at);
+        self.clock.passed(rank, at, |gap| {
+            if counted > 0 {
+                itl.add_many(gap, counted);
+            }
+        });
     }
 
     fn apply(&mut self, at: SimTime, rank: u32, outcome: &StepOutcome) {

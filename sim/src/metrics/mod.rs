@@ -28,7 +28,7 @@ pub use steady::SteadyStates;
 pub use steps::StepTotals;
 
 use crate::cost::CostModel;
-use crate::observe::{Event, Observer};
+use crate::observe::{Event, Observer, Stretch};
 use crate::scenario::{Slo, WarmUp};
 
 /// All metrics of one run, collected as it happens.
@@ -159,6 +159,25 @@ impl Observer for Metrics<'_> {
         let counts = !matches!(event, Event::StepScheduled(step) if !cut.keeps_step(step.span.scheduled));
         let mut before_cut = PrefixTotals::default();
         self.prefix_cache.record(event, if counts { &mut self.prefixes } else { &mut before_cut });
+        Ok(())
+    }
+
+    fn observe_stretch(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+        let cut = self.latency.cut();
+        let [first, last] = [stretch.beats.first(), stretch.beats.last()]
+            .map(|beat| beat.is_some_and(|beat| cut.keeps_step(beat.span.scheduled)));
+        if first != last {
+            return stretch.events(|event| self.observe(event));
+        }
+        self.latency.record_stretch(stretch);
+        let step = &stretch.first;
+        *self.queues(step.rank) = Queues { waiting: step.waiting, running: step.running };
+        if first {
+            self.rungs.record_stretch(stretch);
+            self.steps.record_stretch(stretch);
+        } else {
+            self.steps_before_cut.record_stretch(stretch);
+        }
         Ok(())
     }
 }

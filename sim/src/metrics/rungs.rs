@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{HeldUp, SteadyStates};
-use crate::cost::CostModel;
+use crate::cost::{CostModel, StepCost};
 use crate::engine::shape::{Descriptor, FallbackCause};
-use crate::observe::StepScheduled;
+use crate::observe::{StepScheduled, StepSpan, Stretch};
 use crate::time::SimTime;
 
 /// What one captured graph did in a run.
@@ -96,45 +96,67 @@ impl<'a> RungRecorder<'a> {
 
     /// Takes note of one step.
     pub fn record(&mut self, step: &StepScheduled<'_>) {
+        self.record_alike(step, [(step.span, step.cost.attention_ns)].into_iter());
+    }
+
+    /// Takes note of the steps of a stretch.
+    pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
+        self.record_alike(&stretch.first, stretch.beats.iter().map(|beat| (beat.span, beat.attention_ns)));
+    }
+
+    /// Takes note of steps like `step` that lie in these spans and whose attention takes so long, in nanoseconds.
+    #[inline]
+    fn record_alike(&mut self, step: &StepScheduled<'_>, each: impl ExactSizeIterator<Item = (StepSpan, u64)>) {
         let stats = &mut self.stats;
+        let count = each.len() as u64;
         let above_ceiling = step.dispatch.cause == Some(FallbackCause::AboveCeiling);
         if step.work.chunk_tokens == 0 {
-            stats.decode_steps += 1;
-            stats.decode_steps_above_ceiling += u64::from(above_ceiling);
+            stats.decode_steps += count;
+            stats.decode_steps_above_ceiling += u64::from(above_ceiling) * count;
             let tokens = step.work.tokens as usize;
             if stats.decode_steps_by_tokens.len() <= tokens {
                 stats.decode_steps_by_tokens.resize(tokens + 1, 0);
             }
-            stats.decode_steps_by_tokens[tokens] += 1;
+            stats.decode_steps_by_tokens[tokens] += count;
         }
-        stats.relaxed_steps += u64::from(step.dispatch.relaxed);
+        stats.relaxed_steps += u64::from(step.dispatch.relaxed) * count;
+        let padded_rows = u64::from(step.dispatch.padded_rows(&step.plan.shape));
+        let costs = |attention_ns| StepCost { attention_ns, ..step.cost };
         if let Some(cause) = step.dispatch.cause {
-            *stats.fallbacks.entry(cause).or_default() += 1;
-            stats.padded_rows_without_graph += u64::from(step.dispatch.padded_rows(&step.plan.shape));
-            if let Some(launch) = &self.cost.planned_launch {
-                stats.held_up.add(step.cost.launch_slack(self.asynchronous), launch);
-            }
+            *stats.fallbacks.entry(cause).or_default() += count;
+            stats.padded_rows_without_graph += padded_rows * count;
             stats.first_fallback.get_or_insert(step.span.scheduled);
-            stats.steady.record(step, None);
+            for (span, attention_ns) in each {
+                if let Some(launch) = &self.cost.planned_launch {
+                    stats.held_up.add(costs(attention_ns).launch_slack(self.asynchronous), launch);
+                }
+                stats.steady.record(&step.work, step.dispatch.cause, span.duration, None);
+            }
             return;
         }
-        let eager = self.cost.eager_period(&step.work, &step.dispatch, &step.cost, self.asynchronous);
-        let replay = step.cost.period(self.cost.overlap, self.asynchronous);
-        let saved_ns = eager.on_line.0.cast_signed() - replay.0.cast_signed();
-        if let Some(launch) = &self.cost.planned_launch {
-            stats.held_up_without_graph.add(eager.launch_slack, launch);
+        let eager = self.cost.eager_costs(&step.work, &step.dispatch, &step.cost);
+        let overlap = self.cost.overlap;
+        let mut saved_in_all_ns = 0;
+        for (span, attention_ns) in each {
+            let moved_ns = attention_ns.wrapping_sub(step.cost.attention_ns).cast_signed();
+            let eager = eager.with_attention_moved(moved_ns).period(overlap, self.asynchronous);
+            let replay = costs(attention_ns).period(overlap, self.asynchronous);
+            let saved_ns = eager.on_line.0.cast_signed() - replay.0.cast_signed();
+            if let Some(launch) = &self.cost.planned_launch {
+                stats.held_up_without_graph.add(eager.launch_slack, launch);
+            }
+            stats.steady.record(&step.work, None, span.duration, Some(eager.on_line));
+            stats.losing_steps += u64::from(saved_ns < 0);
+            stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < eager.graph_on_stairs);
+            stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - eager.graph_on_stairs.0.cast_signed();
+            saved_in_all_ns += saved_ns;
         }
-        stats.steady.record(step, Some(eager.on_line));
-        let padded_rows = step.dispatch.padded_rows(&step.plan.shape);
-        stats.losing_steps += u64::from(saved_ns < 0);
-        stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < eager.graph_on_stairs);
-        stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - eager.graph_on_stairs.0.cast_signed();
         let tally = self.tally(step);
-        tally.steps += 1;
-        tally.exact_steps += u64::from(padded_rows == 0);
-        tally.real_rows += u64::from(step.work.tokens);
-        tally.padded_rows += u64::from(padded_rows);
-        tally.saved_ns += saved_ns;
+        tally.steps += count;
+        tally.exact_steps += u64::from(padded_rows == 0) * count;
+        tally.real_rows += u64::from(step.work.tokens) * count;
+        tally.padded_rows += padded_rows * count;
+        tally.saved_ns += saved_in_all_ns;
     }
 
     fn tally(&mut self, step: &StepScheduled<'_>) -> &mut RungTally {

@@ -5,8 +5,8 @@
 //! graph is long, so more pile up, perhaps so many that they stay above the ceiling and keep the steps long. Both
 //! states are then stable, and the load decides by chance which one it is in.
 
+use crate::cost::StepWork;
 use crate::engine::shape::FallbackCause;
-use crate::observe::StepScheduled;
 use crate::time::SimDuration;
 
 /// Steps of one regime. A step with prefill belongs to the regime of the decode step before it.
@@ -34,12 +34,20 @@ pub struct SteadyStates {
 }
 
 impl SteadyStates {
-    /// Takes note of one step; `eager` is what a graph step would have taken without its graph.
-    pub fn record(&mut self, step: &StepScheduled<'_>, eager: Option<SimDuration>) {
-        let decodes = step.work.decode_requests > 0;
-        if decodes && step.work.chunk_tokens == 0 {
-            let above = step.dispatch.cause == Some(FallbackCause::AboveCeiling);
-            if !above && step.dispatch.cause.is_some() {
+    /// Takes note of one step, why it ran without a graph, if it did, and how long it took; `eager` is what a graph step
+    /// would have taken without its graph.
+    #[inline]
+    pub fn record(
+        &mut self,
+        work: &StepWork,
+        cause: Option<FallbackCause>,
+        duration: SimDuration,
+        eager: Option<SimDuration>,
+    ) {
+        let decodes = work.decode_requests > 0;
+        if decodes && work.chunk_tokens == 0 {
+            let above = cause == Some(FallbackCause::AboveCeiling);
+            if !above && cause.is_some() {
                 return;
             }
             self.is_above_ceiling = above;
@@ -48,7 +56,7 @@ impl SteadyStates {
             }
         }
         let regime = if self.is_above_ceiling { &mut self.above_ceiling } else { &mut self.with_graphs };
-        regime.add(step.span.duration, decodes);
+        regime.add(duration, decodes);
     }
 
     /// Takes note of a request that is sent.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::CostGroup;
-use crate::observe::StepScheduled;
+use crate::observe::{StepScheduled, Stretch};
 use crate::time::SimDuration;
 
 /// What the steps of a run came to.
@@ -60,31 +60,54 @@ pub struct StepTotals {
 impl StepTotals {
     /// Adds one step.
     pub fn record(&mut self, step: &StepScheduled<'_>) {
-        let cost = &step.cost;
-        self.steps += 1;
-        self.real_rows += u64::from(step.work.tokens);
+        self.record_alike(step, 1);
         self.duration += step.span.duration;
-        self.dense += SimDuration(cost.dense_ns);
-        self.head += SimDuration(cost.head_ns);
-        self.attention += SimDuration(cost.attention_ns);
-        self.drafting += SimDuration(cost.drafting_ns);
-        self.gap += SimDuration(cost.gap_ns);
-        self.step_overhead += SimDuration(cost.step_overhead_ns);
-        self.request_overhead += SimDuration(cost.request_overhead_ns);
-        self.launch += SimDuration(cost.launch_ns);
-        self.update += SimDuration(cost.update_ns);
-        self.updates += u64::from(cost.updates);
-        self.bookkeeping += SimDuration(cost.bookkeeping_ns);
+        self.attention += SimDuration(step.cost.attention_ns);
         self.device_idle += step.span.device_idle;
+    }
+
+    /// Adds the steps of a stretch.
+    pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
+        self.record_alike(&stretch.first, stretch.beats.len() as u64);
+        let (mut duration, mut attention_ns, mut device_idle) = (SimDuration::ZERO, 0, SimDuration::ZERO);
+        for beat in stretch.beats {
+            duration += beat.span.duration;
+            attention_ns += beat.attention_ns;
+            device_idle += beat.span.device_idle;
+        }
+        self.duration += duration;
+        self.attention += SimDuration(attention_ns);
+        self.device_idle += device_idle;
+        // Blocks are taken in a stretch, and none given back.
+        let free_blocks = stretch.beats.last().map_or(stretch.first.free_blocks, |beat| beat.free_blocks);
+        self.used_blocks_max = self.used_blocks_max.max(stretch.first.usable_blocks - free_blocks);
+    }
+
+    /// Adds `count` steps, up to what differs in a stretch.
+    fn record_alike(&mut self, step: &StepScheduled<'_>, count: u64) {
+        let cost = &step.cost;
+        let all = |ns: u64| SimDuration(ns * count);
+        self.steps += count;
+        self.real_rows += u64::from(step.work.tokens) * count;
+        self.dense += all(cost.dense_ns);
+        self.head += all(cost.head_ns);
+        self.drafting += all(cost.drafting_ns);
+        self.gap += all(cost.gap_ns);
+        self.step_overhead += all(cost.step_overhead_ns);
+        self.request_overhead += all(cost.request_overhead_ns);
+        self.launch += all(cost.launch_ns);
+        self.update += all(cost.update_ns);
+        self.updates += u64::from(cost.updates) * count;
+        self.bookkeeping += all(cost.bookkeeping_ns);
         self.waiting_max = self.waiting_max.max(step.waiting);
         self.used_blocks_max = self.used_blocks_max.max(step.usable_blocks - step.free_blocks);
         self.usable_blocks = step.usable_blocks;
-        self.mixed_as_sum_steps += u64::from(cost.mixed_as_sum);
-        self.derived_steps += u64::from(cost.outside.is_empty() && !cost.derived.is_empty());
+        self.mixed_as_sum_steps += u64::from(cost.mixed_as_sum) * count;
+        self.derived_steps += u64::from(cost.outside.is_empty() && !cost.derived.is_empty()) * count;
         if !cost.outside.is_empty() {
-            self.outside_steps += 1;
+            self.outside_steps += count;
             for group in cost.outside.iter() {
-                *self.outside_by_group.entry(group).or_default() += 1;
+                *self.outside_by_group.entry(group).or_default() += count;
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The event loop of one replica.
 
+mod quiet;
+
 use std::collections::VecDeque;
 
 use super::error::ServerError;
@@ -12,7 +14,7 @@ use crate::engine::scheduler::Scheduler;
 use crate::engine::sglang::plan::SharedGraphs;
 use crate::engine::shape::{Dispatch, RankStep};
 use crate::engine::step::{Scheduled, StepOutcome, StepPlan};
-use crate::observe::{Event, Observer, StepScheduled, StepSpan};
+use crate::observe::{Beat, Event, Observer, StepScheduled, StepSpan};
 use crate::time::SimTime;
 use crate::traffic::{RequestStream, SkippedRows};
 
@@ -37,6 +39,10 @@ pub struct Replica<'a> {
     outcome: StepOutcome,
     requests_offered: u32,
     steps: u64,
+    /// The steps of a quiet stretch; kept for its memory.
+    beats: Vec<Beat>,
+    /// The plan of its steps.
+    quiet_plan: StepPlan,
 }
 
 /// One data-parallel rank.
@@ -108,6 +114,8 @@ impl<'a> Replica<'a> {
             outcome: StepOutcome::default(),
             requests_offered: 0,
             steps: 0,
+            beats: Vec::new(),
+            quiet_plan: StepPlan::default(),
         }
     }
 
@@ -121,6 +129,9 @@ impl<'a> Replica<'a> {
         let mut fruitless = 0;
         loop {
             self.admit_arrivals(&mut source, observer)?;
+            if self.pass_quiet_stretch(&source, observer)? {
+                continue;
+            }
             if self.has_work() {
                 let tokens = self.schedule(observer)?;
                 let may_go_on = self.in_flight.len() < depth;

@@ -183,6 +183,28 @@ impl Lockstep {
         beat
     }
 
+    /// Whether the next beat is nobody's last one.
+    #[inline]
+    pub(super) fn is_next_quiet(&self) -> bool {
+        self.listed_last(self.scheduled) == NONE
+    }
+
+    /// Nobody waits for its last token.
+    #[inline]
+    pub(super) fn nobody_leaves(&self) -> bool {
+        self.leaving == 0
+    }
+
+    /// Schedules a quiet beat and applies the oldest one in flight, which was quiet too.
+    #[inline]
+    pub(super) fn pass(&mut self) {
+        debug_assert!(self.is_next_quiet() && self.leaving == 0);
+        self.scheduled += 1;
+        self.applied += 1;
+        self.computed_tokens += u64::from(self.members);
+        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.by_phase.len() - 1);
+    }
+
     /// Applies the oldest beat in flight: `finished` gets those whose last token it brought.
     pub(super) fn apply(&mut self, requests: &Slab<Request>, finished: &mut Vec<Member>) {
         let beat = self.applied;
