@@ -265,6 +265,8 @@ pub struct Latency {
     pub ttft_before_cut: Option<Spread>,
     /// Requests sent before the warm-up cut, refused ones included.
     pub requests_before_cut: u64,
+    /// Some percentiles are from bins: see [`Distribution`].
+    pub is_binned: bool,
     /// Where the warm-up cut fell, in seconds.
     pub from_s: f64,
 }
@@ -315,6 +317,8 @@ impl LatencyRecorder {
     #[must_use]
     pub fn finish(self) -> Latency {
         let Self { cut, figures, .. } = self;
+        let kept = [&figures.ttft, &figures.tpot, &figures.itl, &figures.e2el, &figures.ttft_before_cut];
+        let is_binned = kept.into_iter().any(Distribution::is_binned);
         let from = cut.from().unwrap_or(figures.last_output);
         Latency {
             slo: figures.slo,
@@ -333,6 +337,7 @@ impl LatencyRecorder {
             completed_before_cut: figures.ttft_before_cut.count(),
             ttft_before_cut: figures.ttft_before_cut.spread(),
             requests_before_cut: cut.requests_before(),
+            is_binned,
             from_s: from.since(SimTime::ZERO).as_s(),
         }
     }

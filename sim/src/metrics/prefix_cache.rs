@@ -1,6 +1,7 @@
 //! Tokens that requests found in the prefix cache when they were admitted.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::engine::request::RequestId;
 use crate::engine::step::Scheduled;
@@ -36,7 +37,27 @@ enum Outside {
 /// Follows the requests that do not run, so that their admission shows.
 #[derive(Clone, Debug, Default)]
 pub struct PrefixCacheRecorder {
-    outside: HashMap<RequestId, Outside>,
+    outside: HashMap<RequestId, Outside, BuildHasherDefault<IdHasher>>,
+}
+
+/// Spreads numbers that are given out in order over all bits; no adversary chooses them.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        // The golden ratio as a fraction of 2^64.
+        let spread = (self.0 ^ u64::from(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = spread ^ (spread >> 32);
+    }
 }
 
 impl PrefixCacheRecorder {

@@ -8,6 +8,7 @@ use super::{count, percent, was};
 use crate::engine::plan::{Ladder, LadderUnit};
 use crate::engine::shape::FallbackCause;
 use crate::metrics::Summary;
+use crate::metrics::distribution::RUNS_MOST;
 use crate::scenario::{Scenario, WarmUp};
 use crate::server::{RunEnd, Setup};
 use crate::traffic::{Arrivals, SkippedRows, Traffic, TrafficKind};
@@ -33,6 +34,14 @@ const QUEUE_OF_NOTE: u64 = 10;
 /// or this share of all requests.
 const QUEUE_SHARE_OF_NOTE: f64 = 0.05;
 
+/// Percentiles of a long run.
+fn binned(summary: &Summary) -> Option<String> {
+    summary.latency.is_binned.then(|| {
+        let kept = count(RUNS_MOST as u64, "value");
+        format!("more latencies than are kept one by one ({kept}): medians and percentiles are good to 0.05 %")
+    })
+}
+
 /// What one candidate's run gives reason to warn about.
 #[must_use]
 pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
@@ -51,6 +60,7 @@ pub fn after_run(run: &FinishedRun<'_>) -> Vec<Warning> {
         mixed_as_sum(summary).map(|message| about("mixed_attention_as_sum", message)),
         refused(setup, summary).map(|message| about("requests_refused", message)),
         preempted(summary).map(|message| about("preemptions", message)),
+        binned(summary).map(|message| about("percentiles_binned", message)),
         skipped(end).map(|message| Warning::general("trace_rows_skipped", message)),
     ]
     .into_iter()
