@@ -91,7 +91,8 @@ fn fastest<O: Observer>(scenario: &Scenario, setup: &Setup, observer: impl Fn() 
             let traffic = scenario.traffic.open(scenario.traffic.seed).expect("traffic");
             let mut observer = observer();
             let start = Instant::now();
-            let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost).serve(traffic, &mut observer);
+            let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost)
+                .serve(traffic, &mut observer);
             (start.elapsed().as_secs_f64(), end.expect("a run that ends"))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0))

@@ -34,7 +34,9 @@ fn run(house: &House, candidate: usize, stepping: Stepping) -> Result<Run, Strin
 /// The first line that differs.
 fn same(what: &str, plain: &str, fast: &str) -> Result<(), String> {
     let differs = plain.lines().zip(fast.lines()).find(|(plain, fast)| plain != fast);
-    require(plain == fast, || format!("{what} differ:\nplain {:?}\nfast  {:?}", differs.map(|d| d.0), differs.map(|d| d.1)))
+    require(plain == fast, || {
+        format!("{what} differ:\nplain {:?}\nfast  {:?}", differs.map(|d| d.0), differs.map(|d| d.1))
+    })
 }
 
 /// `PROPTEST_CASES=10000 cargo test --release -p sim --test laws fast_steps -- --nocapture` is the long run.

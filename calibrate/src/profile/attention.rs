@@ -96,7 +96,8 @@ impl SurfaceRow<'_> {
         }
         let (low, high) = (cells.upper - 1, cells.upper);
         let place = Place::between(cells.y, low, high, y);
-        let (below, above) = (place.blend(cells.low[low], cells.low[high]), place.blend(cells.high[low], cells.high[high]));
+        let (below, above) =
+            (place.blend(cells.low[low], cells.low[high]), place.blend(cells.high[low], cells.high[high]));
         Some(cells.x.blend(below, above))
     }
 }

@@ -48,8 +48,8 @@ mod tests {
     use calibrate::profile::Profile;
 
     use super::*;
-    use crate::cost::model::EngineSide;
     use crate::cost::Execution;
+    use crate::cost::model::EngineSide;
     use crate::engine::shape::{Descriptor, RuntimeMode};
 
     #[test]

@@ -302,11 +302,8 @@ impl CostModel {
 
     /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
     fn price_attention(&self, attention: &Attention, work: &StepWork, cost: &mut StepCost) {
-        let (chunk, chunk_context) = if work.chunk_tokens > 0 {
-            (work.equivalent_chunk(), work.equivalent_chunk_context())
-        } else {
-            (0.0, 0.0)
-        };
+        let (chunk, chunk_context) =
+            if work.chunk_tokens > 0 { (work.equivalent_chunk(), work.equivalent_chunk_context()) } else { (0.0, 0.0) };
         let (decodes, decode_context) = (f64::from(work.decode_requests), work.mean_decode_context());
         let mut add = |group, reading: Reading| {
             cost.attention_ns += nanoseconds(reading.value);

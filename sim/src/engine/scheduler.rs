@@ -20,6 +20,7 @@ pub enum Stepping {
 /// The caller steps it as the engine's loop does: [`schedule`](Self::schedule) while fewer than [`depth`](Self::depth)
 /// steps are in flight, otherwise [`apply`](Self::apply) the output of the oldest.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a rank, and asked in every step")]
 pub enum Scheduler {
     /// vLLM's.
     Vllm(vllm::scheduler::Scheduler),

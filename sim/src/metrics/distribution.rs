@@ -115,8 +115,7 @@ impl Distribution {
         if self.bins.is_some() {
             return Bins::middle_ns(bin);
         }
-        let mut runs: Vec<(u64, u64)> =
-            self.runs.iter().filter(|(ns, _)| Bins::place(*ns) == bin).copied().collect();
+        let mut runs: Vec<(u64, u64)> = self.runs.iter().filter(|(ns, _)| Bins::place(*ns) == bin).copied().collect();
         runs.sort_unstable();
         let mut seen = before;
         for (ns, times) in runs {
@@ -141,7 +140,9 @@ impl Bins {
 
     fn of(runs: &[(u64, u64)]) -> Self {
         let mut bins = Self { counts: Vec::new() };
-        runs.iter().for_each(|&(ns, times)| bins.add(ns, times));
+        for &(ns, times) in runs {
+            bins.add(ns, times);
+        }
         bins
     }
 

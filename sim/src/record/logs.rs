@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use reports::{RequestLog, RequestRecord, StepHeader, StepLog, StepRecord};
 
 use super::step::{request, step};
-use crate::metrics::Attainment;
 use crate::engine::request::Slot;
+use crate::metrics::Attainment;
 use crate::metrics::latency::{FinishedRequest, RequestClock};
 use crate::observe::{Event, Observer};
 use crate::scenario::Slo;

@@ -52,10 +52,7 @@ impl Scheduler {
     /// What a lockstep can do: one token each, whoever runs, in whatever order. Drafts come in numbers that the traffic
     /// decides, intervals between prefills ask who is prefilling, and adapters are counted in each step.
     fn may_keep_lockstep(&self) -> bool {
-        self.stepping == Stepping::Fast
-            && !self.rules.drafting.is_on()
-            && !self.cadence.is_on()
-            && !self.uses_adapters
+        self.stepping == Stepping::Fast && !self.rules.drafting.is_on() && !self.cadence.is_on() && !self.uses_adapters
     }
 
     /// Lets those join that sampled in the step before and have only their next token to compute.

@@ -128,7 +128,8 @@ impl Lockstep {
         let request = &mut requests[slot];
         let last = self.scheduled + u64::from(beats) - 1;
         let next = std::mem::replace(&mut self.calendar[(last & mask) as usize], slot.0);
-        request.beats = Some(Beats { first: self.scheduled, scheduled: self.scheduled, applied: self.scheduled, last, next });
+        request.beats =
+            Some(Beats { first: self.scheduled, scheduled: self.scheduled, applied: self.scheduled, last, next });
         let member = Member { slot, id: request.id, order: request.order };
         self.members += 1;
         self.computed_tokens += u64::from(request.computed);

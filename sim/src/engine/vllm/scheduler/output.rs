@@ -30,7 +30,8 @@ impl Scheduler {
         out: &mut StepOutcome,
     ) {
         let mut finished_running = false;
-        let redrafted = if self.rules.asynchronous { None } else { Some(self.rules.drafting.after(plan.shape.requests)) };
+        let redrafted =
+            if self.rules.asynchronous { None } else { Some(self.rules.drafting.after(plan.shape.requests)) };
         for entry in entries {
             finished_running |= self.apply_entry(entry, redrafted, accepted, out);
         }
