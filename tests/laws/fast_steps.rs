@@ -10,7 +10,7 @@ struct Run {
     steps: String,
     requests: String,
     report: String,
-    steps_run: u64,
+    count: u64,
 }
 
 fn run(house: &House, candidate: usize, stepping: Stepping) -> Result<Run, String> {
@@ -27,7 +27,7 @@ fn run(house: &House, candidate: usize, stepping: Stepping) -> Result<Run, Strin
         steps: text(logs.0.finish().map_err(told)?),
         requests: text(logs.1.finish().map_err(told)?),
         report: format!("{:?} {}", outcome.end, serde_json::to_string(&outcome.report).expect("a report is JSON")),
-        steps_run: outcome.end.steps,
+        count: outcome.end.steps,
     })
 }
 
@@ -50,7 +50,7 @@ fn fast_steps_are_plain_steps() {
             same("steps", &plain.steps, &fast.steps)?;
             same("requests", &plain.requests, &fast.requests)?;
             same("reports", &plain.report, &fast.report)?;
-            seen.add("steps", plain.steps_run);
+            seen.add("steps", plain.count);
         }
         Ok(())
     });
