@@ -8,6 +8,9 @@ use crate::time::SimDuration;
 /// Runs of equal values that are kept; above, they are counted in bins.
 pub const RUNS_MOST: usize = 1 << 19;
 
+/// Runs that are looked at to see whether values come again.
+const SAMPLED: usize = 1 << 12;
+
 /// A multiset of durations.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
@@ -53,10 +56,17 @@ impl Distribution {
         }
     }
 
-    /// Puts equal runs together; counts in bins from now on if most are different.
+    /// Puts equal runs together; counts in bins from now on if most are different. A sample of them says whether to try.
     #[cold]
     fn make_room(&mut self, ns: u64, count: u64) {
         self.runs.push((ns, count));
+        let mut sample: Vec<u64> = self.runs.iter().step_by(RUNS_MOST / SAMPLED).map(|&(ns, _)| ns).collect();
+        sample.sort_unstable();
+        sample.dedup();
+        if sample.len() > SAMPLED / 2 {
+            self.bins = Some(Bins::of(&std::mem::take(&mut self.runs)));
+            return;
+        }
         self.runs.sort_unstable();
         self.runs.dedup_by(|later, kept| {
             let is_same = later.0 == kept.0;

@@ -27,10 +27,30 @@ impl Timeline {
     /// `pipelined`: the device starts when the host has prepared the step and the step before is done; launches run
     /// ahead, so the device ends no earlier than the last launch. `additive`: host, then device, nothing at once; the
     /// host is free to decide and to apply output while the device runs, but its work on the next step waits.
+    #[inline]
     pub fn run(&mut self, scheduled: SimTime, work_since: SimTime, cost: &StepCost) -> StepSpan {
-        let mut span = None;
-        self.run_together(scheduled, work_since, std::slice::from_ref(cost), |_, run| span = Some(run));
-        span.expect("one step, one span")
+        let begun = scheduled.max(self.next_work);
+        let host_free = begun + cost.host();
+        let device = cost.device();
+        let (device_start, end) = match self.overlap {
+            Overlap::Pipelined => {
+                let device_start = self.device_free.max(begun + cost.preparation());
+                (device_start, (device_start + device).max(host_free))
+            }
+            Overlap::Additive => {
+                let device_start = self.device_free.max(host_free);
+                (device_start, device_start + device)
+            }
+        };
+        let waited = device_start.since(self.device_free.max(work_since).min(device_start));
+        let starved = end.since(device_start) - device;
+        let duration = end.since(self.device_free.max(scheduled));
+        self.next_work = match self.overlap {
+            Overlap::Pipelined => host_free.max(begun),
+            Overlap::Additive => end,
+        };
+        self.device_free = end;
+        StepSpan { scheduled, host_free, device_start, end, duration, device_idle: waited + starved }
     }
 
     /// Runs one step of several ranks, each with its own host and device, that meet in a collective of every layer:
@@ -71,6 +91,8 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::time::SimDuration;
 
@@ -125,6 +147,27 @@ mod tests {
             assert!(spans.iter().all(|span| (span.device_start, span.end) == (SimTime(start), SimTime(end))));
             assert_eq!(spans[1].device_idle, SimDuration(end - 20), "it waited for the others at both ends");
             assert_eq!(spans.iter().map(|span| span.host_free.0).collect::<Vec<_>>(), [40, 80, 210]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn one_rank_alone_is_one_of_many(
+            steps in prop::collection::vec((0_u64..300, 0_u64..200, 0_u64..200, 0_u64..200), 1..40),
+            additive in any::<bool>(),
+        ) {
+            let overlap = if additive { Overlap::Additive } else { Overlap::Pipelined };
+            let (mut alone, mut together) = (Timeline::new(overlap), Timeline::new(overlap));
+            let mut now = SimTime(0);
+            for (wait_ns, preparation_ns, launch_ns, device_ns) in steps {
+                let cost = cost(preparation_ns, launch_ns, device_ns);
+                now += SimDuration(wait_ns);
+                let mut spans = Vec::new();
+                together.run_together(now, SimTime(wait_ns), &[cost], |_, span| spans.push(span));
+                let span = alone.run(now, SimTime(wait_ns), &cost);
+                prop_assert_eq!(&[span][..], &spans[..]);
+                now = now.max(span.host_free);
+            }
         }
     }
 
