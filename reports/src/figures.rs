@@ -86,6 +86,14 @@ macro_rules! figures {
     (@path $first:ident $(. $rest:ident)*) => { concat!(stringify!($first) $(, ".", stringify!($rest))*) };
 }
 
+/// The figure of that name.
+///
+/// # Panics
+/// If there is none: names are written in this crate, and tests look each of them up.
+pub(crate) fn figure(name: &str) -> &'static FigureSpec {
+    FIGURES.iter().find(|spec| spec.name == name).expect("a test looks up every name used here")
+}
+
 figures! {
     Service {
         request_goodput, "goodput, requests/s", "requests/s", Plain, Higher;

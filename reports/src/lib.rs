@@ -1,7 +1,7 @@
 //! The records of Rungwise's results and the writers that show them.
 //!
-//! A command fills one of five reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`], [`ExplainReport`]) and hands
-//! it to a writer; long runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names
+//! A command fills one of six reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`], [`ExplainReport`],
+//! [`SweepReport`]) and hands it to a writer; long runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names
 //! are the public names of the JSON, JSONL and CSV output: `SCHEMA.md` of this crate lists every one.
 //!
 //! ```text
@@ -33,6 +33,7 @@ mod run;
 mod seeds;
 mod startup;
 mod steps;
+mod sweep;
 pub mod text;
 
 mod warning;
@@ -59,6 +60,10 @@ pub use run::{
 pub use seeds::SeedsError;
 pub use startup::{CaptureReport, PhaseReport, StartMemory, StartupCandidate, StartupReport};
 pub use steps::{STEP_SCHEMA, StepHeader, StepLine, StepLog, StepRecord};
+pub use sweep::{
+    BestPoint, Lead, Objectives, PointReport, SWEEP_SCHEMA, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
+    SweepSample, SweepSetting, SweepShard, SweptFile,
+};
 pub use warning::Warning;
 
 /// A short name from a closed list (a mode, a cause): borrowed when the simulator writes it, owned when read back.

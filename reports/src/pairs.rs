@@ -63,12 +63,13 @@ fn difference(spec: &FigureSpec, baseline: &[CandidateReport], candidate: &[Cand
     if spec.better == Better::Neither || baseline.len() != candidate.len() {
         return None;
     }
-    let samples: Option<Vec<f64>> = baseline
-        .iter()
-        .zip(candidate)
-        .map(|(baseline, candidate)| Some((spec.get)(candidate).mean()? - (spec.get)(baseline).mean()?))
-        .collect();
-    let samples = samples?;
+    let of_seeds = |runs: &[CandidateReport]| runs.iter().map(|run| (spec.get)(run).mean()).collect::<Option<Vec<f64>>>();
+    paired(spec, &of_seeds(baseline)?, &of_seeds(candidate)?)
+}
+
+/// The difference between two runs of the same seeds, entry by entry; `None` for fewer than two seeds.
+pub(crate) fn paired(spec: &FigureSpec, baseline: &[f64], candidate: &[f64]) -> Option<Difference> {
+    let samples: Vec<f64> = baseline.iter().zip(candidate).map(|(baseline, candidate)| candidate - baseline).collect();
     let Interval { mean, low, high } = Interval::of(&samples)?;
     let verdict = if samples.iter().all(|sample| *sample == 0.0) {
         Verdict::Equal

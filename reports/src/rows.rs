@@ -5,9 +5,11 @@
 
 use std::io::{self, Write};
 
+use serde_json::Value;
+
 use crate::{
     CandidateReport, CostTerms, DescriptorRecord, ExplainReport, FIGURES, Figure, LadderReport, PriceReport, RunReport,
-    StartupReport,
+    StartupReport, SweepManifest, SweepPoint,
 };
 
 /// Writes the candidates of a run. With several seeds every figure takes three columns: `.mean`, `.low` and `.high`.
@@ -17,6 +19,11 @@ use crate::{
 /// The I/O error of the sink, unchanged.
 pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
     let intervals = report.seeds.is_some();
+    let rows = report.candidates.iter().map(|candidate| run_row(candidate, intervals));
+    table(sink, &run_columns(intervals), rows)
+}
+
+fn run_columns(intervals: bool) -> Vec<String> {
     let mut columns: Vec<String> = ["name", "capture_sizes", "cudagraph_mode"].map(str::to_owned).into();
     for spec in FIGURES {
         if intervals {
@@ -25,8 +32,55 @@ pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
             columns.push(spec.name.to_owned());
         }
     }
-    let rows = report.candidates.iter().map(|candidate| run_row(candidate, intervals));
-    table(sink, &columns, rows)
+    columns
+}
+
+/// Writes the points of a sweep, a row for each point and candidate: `point`, a column for each key that is varied, then
+/// the columns of [`run`].
+pub struct SweepRows<W: Write> {
+    writer: csv::Writer<W>,
+    intervals: bool,
+}
+
+impl<W: Write> SweepRows<W> {
+    /// A table into `sink`; writes the header row.
+    ///
+    /// # Errors
+    /// The I/O error of the sink, unchanged.
+    pub fn new(manifest: &SweepManifest, sink: W) -> io::Result<Self> {
+        let intervals = manifest.seeds.len() > 1;
+        let mut writer = csv::Writer::from_writer(sink);
+        let keys = manifest.axes.iter().map(|axis| axis.key.clone());
+        let columns = std::iter::once("point".to_owned()).chain(keys).chain(run_columns(intervals));
+        writer.write_record(columns.map(String::into_bytes)).map_err(io_error)?;
+        Ok(Self { writer, intervals })
+    }
+
+    /// Writes the rows of one point.
+    ///
+    /// # Errors
+    /// The I/O error of the sink, unchanged.
+    pub fn point(&mut self, point: &SweepPoint) -> io::Result<()> {
+        for candidate in &point.report.candidates {
+            let settings = point.settings.iter().map(|setting| value_cell(&setting.value));
+            let row = std::iter::once(point.point.to_string()).chain(settings).chain(run_row(candidate, self.intervals));
+            self.writer.write_record(row.map(String::into_bytes)).map_err(io_error)?;
+        }
+        Ok(())
+    }
+
+    /// Flushes.
+    ///
+    /// # Errors
+    /// The I/O error of the sink, unchanged.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// A word as it is, anything else as JSON in one line.
+pub(crate) fn value_cell(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn run_row(candidate: &CandidateReport, intervals: bool) -> Vec<String> {

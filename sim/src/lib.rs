@@ -16,6 +16,7 @@ pub mod price;
 pub mod record;
 pub mod scenario;
 pub mod server;
+pub mod sweep;
 pub mod time;
 pub mod traffic;
 pub mod warnings;

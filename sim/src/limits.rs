@@ -83,3 +83,9 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 /// Bytes of a scenario file.
 pub const SCENARIO_BYTES_MAX: u64 = 16 << 20;
+
+/// Points of one sweep: its answer holds them all in brief.
+pub const SWEEP_POINTS_MAX: u64 = 100_000;
+
+/// Shards of one sweep: merging them opens a file of each, and a process may usually open 1,024.
+pub const SHARDS_MAX: u64 = 1_000;

@@ -13,6 +13,7 @@ mod provenance;
 mod run;
 mod rungs;
 mod startup;
+mod sweep;
 
 use std::io::{self, Write};
 
@@ -21,6 +22,7 @@ pub use ladder::ladder;
 pub use price::price;
 pub use run::run;
 pub use startup::startup;
+pub use sweep::sweep;
 
 use crate::{EngineReport, ScenarioReport, Warning};
 

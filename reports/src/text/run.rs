@@ -6,6 +6,7 @@ use super::grid::{Align, GAP, Grid};
 use super::prose::paragraph;
 use super::provenance::provenance;
 use super::{WIDTH, engine_line, number, rungs, slo_line};
+use crate::figures::figure;
 use crate::{CandidateReport, Difference, FIGURES, Figure, FigureGroup, FigureSpec, PairReport, RunReport, Verdict};
 
 /// From this many candidates on, candidates go down and only the key figures across.
@@ -184,10 +185,6 @@ fn key_figures(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Res
     writeln!(sink, "All figures of the {} candidates, with their rungs and intervals: --format json.", candidates.len())
 }
 
-fn figure(name: &str) -> &'static FigureSpec {
-    FIGURES.iter().find(|spec| spec.name == name).expect("a test looks up every name used here")
-}
-
 /// Paired differences from the first candidate.
 fn differences(report: &RunReport, pairs: &[PairReport], sink: &mut impl Write) -> io::Result<()> {
     let Some(baseline) = report.candidates.first() else { return Ok(()) };
@@ -217,11 +214,14 @@ fn differences(report: &RunReport, pairs: &[PairReport], sink: &mut impl Write) 
     grid.write(sink)
 }
 
-/// The difference with its interval; below it the verdict and, where there is one, the share of the baseline's figure.
 fn difference_cell(difference: Option<&Difference>, spec: &FigureSpec, baseline: Option<f64>) -> String {
-    let Some(Difference { mean, low, high, verdict }) = difference.copied() else {
-        return number::UNDEFINED.to_owned();
-    };
+    difference
+        .map_or_else(|| number::UNDEFINED.to_owned(), |difference| interval_and_verdict(difference, spec, baseline))
+}
+
+/// The difference with its interval; below it the verdict and, where there is one, the share of the baseline's figure.
+pub(super) fn interval_and_verdict(difference: &Difference, spec: &FigureSpec, baseline: Option<f64>) -> String {
+    let Difference { mean, low, high, verdict } = *difference;
     let interval = Figure::Interval(crate::Interval { mean, low, high });
     let sign = |value: f64| if value > 0.0 { "+" } else { "" };
     let share = baseline.filter(|baseline| *baseline != 0.0).map(|baseline| 100.0 * mean / baseline.abs());

@@ -7,7 +7,6 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::inputs::Inputs;
-use crate::time::SimTime;
 use crate::traffic::TrafficKind;
 use crate::warnings;
 
@@ -35,24 +34,10 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     let setups = inputs.prepare_all()?;
-    check_traffic(&inputs)?;
+    if !matches!(inputs.scenario.traffic.kind, TrafficKind::Steps(_)) {
+        inputs.check_traffic()?;
+    }
     super::warn(&warnings::before_run(&inputs.scenario, &inputs.profile, &setups));
     writeln!(out, "{}: ok: {} candidates on profile {}", inputs.scenario.file, setups.len(), inputs.profile_name)
         .map_err(Failure::Stdout)
-}
-
-/// Opens the traffic and takes its first request, so that a missing or foreign trace shows now.
-fn check_traffic(inputs: &Inputs) -> Result<(), Failure> {
-    let traffic = &inputs.scenario.traffic;
-    if matches!(traffic.kind, TrafficKind::Steps(_)) {
-        return Ok(());
-    }
-    inputs.scenario.simulable()?;
-    let mut stream = traffic.open(traffic.seed)?;
-    let first = match stream.concurrency() {
-        Some(_) => stream.next_at(SimTime::ZERO),
-        None => stream.next(),
-    };
-    first.transpose()?;
-    Ok(())
 }

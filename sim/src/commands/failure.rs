@@ -10,6 +10,7 @@ use reports::OutputError;
 use crate::engine::error::EngineError;
 use crate::scenario::ScenarioError;
 use crate::server::ServerError;
+use crate::sweep::{FolderError, StoreError, VaryError};
 use crate::traffic::TrafficError;
 
 /// Why a command ended without an answer.
@@ -42,6 +43,23 @@ pub enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Traffic(#[from] TrafficError),
+    /// The sweep that was asked for cannot be.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Vary(#[from] VaryError),
+    /// A point of a sweep cannot be run.
+    #[error("{message}")]
+    Point {
+        /// Which, and what is wrong with it.
+        message: String,
+        /// What to do.
+        #[help]
+        help: Option<String>,
+    },
+    /// A folder does not hold the sweep that it should.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    SweepFolder(#[from] FolderError),
     /// A result file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -77,9 +95,23 @@ impl Failure {
         match self {
             Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
             Self::Stdout(_) | Self::Output(_) => Exit::Unexpected,
-            Self::Arguments(_) | Self::Usage { .. } => Exit::Usage,
-            Self::Scenario(_) | Self::Engine(_) | Self::Profile(_) | Self::Traffic(_) => Exit::BadInput,
+            Self::Arguments(_) | Self::Usage { .. } | Self::Vary(_) => Exit::Usage,
+            Self::Scenario(_)
+            | Self::Engine(_)
+            | Self::Profile(_)
+            | Self::Traffic(_)
+            | Self::Point { .. }
+            | Self::SweepFolder(_) => Exit::BadInput,
             Self::Law { .. } => Exit::LawBroken,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Folder(error) => Self::SweepFolder(error),
+            StoreError::Output(error) => Self::Output(error),
         }
     }
 }

@@ -8,6 +8,7 @@ use calibrate::profile::{Profile, ProfileError};
 use super::failure::Failure;
 use crate::scenario::{Candidate, ProfileSource, Scenario};
 use crate::server::{Setup, SetupError};
+use crate::time::SimTime;
 
 /// A scenario with the profile that prices it.
 #[derive(Debug)]
@@ -31,7 +32,14 @@ impl Inputs {
             let scenario = Scenario::load_on(scenario, Some(&profile))?;
             return Ok(Self { scenario, profile, profile_name: given.to_owned() });
         }
-        let scenario = Scenario::load(scenario)?;
+        Self::of(Scenario::load(scenario)?)
+    }
+
+    /// A scenario that is read already, with its own profile.
+    ///
+    /// # Errors
+    /// If the profile cannot be read or used.
+    pub(super) fn of(scenario: Scenario) -> Result<Self, Failure> {
         let (profile, profile_name) = scenario_profile(&scenario)?;
         Ok(Self { scenario, profile, profile_name })
     }
@@ -67,6 +75,22 @@ impl Inputs {
     /// As [`Inputs::prepare`], for the first that fails.
     pub(super) fn prepare_all(&self) -> Result<Vec<Setup>, Failure> {
         self.scenario.candidates.iter().map(|candidate| self.prepare(candidate)).collect()
+    }
+
+    /// Opens the traffic and takes its first request, so that a missing or foreign trace shows before any run.
+    ///
+    /// # Errors
+    /// If the traffic cannot be simulated, or has no first request.
+    pub(super) fn check_traffic(&self) -> Result<(), Failure> {
+        let traffic = &self.scenario.traffic;
+        self.scenario.simulable()?;
+        let mut stream = traffic.open(traffic.seed)?;
+        let first = match stream.concurrency() {
+            Some(_) => stream.next_at(SimTime::ZERO),
+            None => stream.next(),
+        };
+        first.transpose()?;
+        Ok(())
     }
 
     /// A refusal of one candidate, pointed at its place in the scenario.

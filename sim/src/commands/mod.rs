@@ -7,10 +7,12 @@ mod failure;
 mod format;
 mod inputs;
 mod ladder;
+mod merge;
 mod other_graphs;
 mod price;
 mod run;
 mod startup;
+mod sweep;
 
 use std::io::{self, Write};
 
@@ -33,6 +35,8 @@ Start here:
   sim check scenarios/chunked.toml     is the scenario sound?
   sim run scenarios/chunked.toml       which candidate serves its traffic best?
   sim explain --decodes 13             why does a batch of 13 run padded to 16?
+  sim sweep scenarios/chunked.toml --vary rate=4,6,8
+                                       and at other loads?
 
 Results go to standard output and are the same bytes for the same seed; warnings go to standard error.";
 
@@ -57,6 +61,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Sweep(sweep::Arguments),
+    Merge(merge::Arguments),
     Price(price::Arguments),
     Ladder(ladder::Arguments),
     Startup(startup::Arguments),
@@ -85,6 +91,8 @@ impl Cli {
     pub fn execute(self, out: &mut impl Write) -> Result<(), Failure> {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
+            Command::Sweep(arguments) => sweep::execute(&arguments, out),
+            Command::Merge(arguments) => merge::execute(&arguments, out),
             Command::Price(arguments) => price::execute(&arguments, out),
             Command::Ladder(arguments) => ladder::execute(&arguments, out),
             Command::Startup(arguments) => startup::execute(&arguments, out),

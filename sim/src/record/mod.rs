@@ -10,7 +10,7 @@ mod startup;
 mod step;
 
 pub use candidate::candidate;
-pub use context::{engine, profile, scenario, slo};
+pub use context::{engine, hexadecimal, profile, scenario, sha256, slo};
 pub use ladder::{ladder, ladders};
 pub use logs::{RequestLogger, StepLogger};
 pub use price::price;

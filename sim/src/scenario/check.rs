@@ -11,7 +11,7 @@ use super::error::line;
 use super::file::{Real, Size, Time, Whole};
 use super::form::Engine;
 use super::size::parse_size;
-use super::{ScenarioError, Span, elsewhere};
+use super::{Scenario, ScenarioError, Span, elsewhere};
 use crate::limits::SPAN_S_MAX;
 use crate::time::SimDuration;
 
@@ -29,11 +29,7 @@ pub(super) struct Check<'text> {
 impl<'text> Check<'text> {
     /// Reads the text as TOML.
     pub(super) fn new(text: &'text str, file: &'text str) -> Result<Self, ScenarioError> {
-        let document = DeTable::parse(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let message = format!("this is not TOML: {}", error.message());
-            ScenarioError::rejected(text, file, &span, message, String::new())
-        })?;
+        let document = DeTable::parse(text).map_err(|error| Scenario::not_toml(text, file, &error))?;
         Ok(Self { text, file, document, warnings: Vec::new() })
     }
 

@@ -30,7 +30,8 @@ use kernels::units::Bytes;
 use crate::limits::SCENARIO_BYTES_MAX;
 use check::Check;
 pub use error::ScenarioError;
-use file::{ProfileFile, ScenarioFile};
+use file::sglang::SglangFile;
+use file::{ProfileFile, ScenarioFile, VllmFile};
 use form::{Context, Engine, EngineForm, SglangForm, VllmForm};
 
 use crate::engine::options::EngineOptions;
@@ -233,6 +234,17 @@ impl Unsimulated {
     }
 }
 
+/// The keys at the top of a scenario.
+pub const TOP_LEVEL_KEYS: [&str; 12] = [
+    "schema", "name", "server", "model", "machine", "profile", "traffic", "slo", "candidate", "budget", "warm_up", "expect",
+];
+
+/// Every key of the server's table of one engine, `vllm` or `sglang`.
+#[must_use]
+pub fn server_keys(engine: &str) -> &'static [&'static str] {
+    if engine == "sglang" { SglangFile::KEYS } else { VllmFile::KEYS }
+}
+
 /// The version of the file form that this program reads.
 const SCHEMA: i64 = 1;
 
@@ -250,6 +262,15 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn load_on(path: &Path, profile: Option<&Profile>) -> Result<Self, ScenarioError> {
+        let (text, file) = Self::read_file(path)?;
+        Self::read(&text, &file, path.parent().unwrap_or(Path::new("")), profile)
+    }
+
+    /// The text of a scenario file, unchecked, and the file's name in messages.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is too large to be a scenario.
+    pub fn read_file(path: &Path) -> Result<(String, String), ScenarioError> {
         let file = path.display().to_string();
         let unreadable = |source| ScenarioError::Unreadable { file: file.clone(), source };
         let mut text = String::new();
@@ -258,7 +279,14 @@ impl Scenario {
         if text.len() as u64 > SCENARIO_BYTES_MAX {
             return Err(ScenarioError::TooLarge { file });
         }
-        Self::read(&text, &file, path.parent().unwrap_or(Path::new("")), profile)
+        Ok((text, file))
+    }
+
+    /// The error of a text that is not TOML, at its place.
+    #[must_use]
+    pub fn not_toml(text: &str, file: &str, error: &toml::de::Error) -> ScenarioError {
+        let message = format!("this is not TOML: {}", error.message());
+        ScenarioError::rejected(text, file, &error.span().unwrap_or(0..0), message, String::new())
     }
 
     /// Checks the text of a scenario. `file` is its name in messages; relative paths inside it start at `base_dir`.

@@ -10,7 +10,7 @@ use super::spool::Spool;
 
 /// The logs of all runs until the last has finished.
 #[derive(Debug)]
-pub(super) struct Logs {
+pub(in crate::commands) struct Logs {
     folder: PathBuf,
     /// Rows of requests.csv.
     pub(super) requests: Spool,

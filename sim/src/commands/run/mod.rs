@@ -1,31 +1,25 @@
 //! `sim run`: candidates on the same traffic, side by side.
 
+pub(super) mod comparison;
 mod jobs;
 mod logs;
 mod output;
 mod spool;
 
-use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::{CandidateReport, PairReport, RunReport, Warning};
 
-use self::jobs::{JobResult, Jobs};
+use self::comparison::{Comparison, check_seeds, seeds};
 use self::output::OutputFolder;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
 use crate::limits::{REQUESTS_MAX, SPAN_S_MAX};
 use crate::scenario::{Scenario, WarmUp};
-use crate::server::Setup;
 use crate::traffic::TrafficKind;
-use crate::warnings::FinishedRun;
-use crate::{record, warnings};
-
-/// Up to this many candidates every pair is compared; their number grows with the square.
-const ALL_PAIRS_MAX: usize = 16;
+use crate::warnings;
 
 /// Compare candidate ladders on a scenario's traffic.
 ///
@@ -82,14 +76,12 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     super::warn(&before);
     super::warn(folder.as_ref().and_then(OutputFolder::stale_steps).as_slice());
 
-    let jobs = Jobs { inputs: &inputs, setups: &setups, logs: folder.as_ref().map(OutputFolder::logs) };
-    let results = jobs.run(&seeds)?;
-    let after = warnings_after(&inputs, &setups, &results);
-    super::warn(&after);
+    let compared = Comparison::run(&inputs, &setups, &seeds, folder.as_ref().map(OutputFolder::logs))?;
+    super::warn(&compared.warnings);
 
-    let report = report(&inputs, &setups, &seeds, &results, [before, after].concat());
+    let report = compared.report(before);
     if let Some(folder) = folder {
-        folder.write(&report, &results)?;
+        folder.write(&report, &compared.results)?;
     }
     match arguments.format {
         Format::Text => reports::text::run(&report, out),
@@ -131,86 +123,4 @@ fn check_requests(requests: u64, scenario: &Scenario) -> Result<(), Failure> {
         return refuse(message, "lower it, or raise the rate in the scenario");
     }
     Ok(())
-}
-
-/// Runs that cannot differ would be counted as evidence, and every difference called significant.
-fn check_seeds(seeds: u32, scenario: &Scenario) -> Result<(), Failure> {
-    if seeds == 1 || scenario.traffic.draws() {
-        return Ok(());
-    }
-    Err(Failure::Usage {
-        message: format!("--seeds {seeds}: the traffic draws nothing at random, so every seed gives the same run"),
-        help: Some("leave --seeds out".to_owned()),
-    })
-}
-
-fn seeds(first: u64, count: u32) -> Vec<u64> {
-    (0..u64::from(count)).map(|i| first.wrapping_add(i)).collect()
-}
-
-fn warnings_after(inputs: &Inputs, setups: &[Setup], results: &[JobResult]) -> Vec<Warning> {
-    let several_seeds = results.len() > setups.len();
-    // Every run of a trace has the same number of requests.
-    let mut all: Vec<Warning> =
-        warnings::fewer_requests(&inputs.scenario.traffic, &results[0].end).into_iter().collect();
-    for result in results {
-        let candidate = result.job.candidate;
-        let run = FinishedRun {
-            name: &inputs.scenario.candidates[candidate].name,
-            scenario: &inputs.scenario,
-            setup: &setups[candidate],
-            summary: &result.summary,
-            end: &result.end,
-        };
-        for mut warning in warnings::after_run(&run) {
-            if several_seeds {
-                let _ = write!(warning.message, " (seed {})", result.job.seed);
-            }
-            let known = |seen: &Warning| seen.code == warning.code && seen.candidate == warning.candidate;
-            if !all.iter().any(known) {
-                all.push(warning);
-            }
-        }
-    }
-    all
-}
-
-fn report(
-    inputs: &Inputs,
-    setups: &[Setup],
-    seeds: &[u64],
-    results: &[JobResult],
-    warnings: Vec<Warning>,
-) -> RunReport {
-    let first = &results[0];
-    let by_candidate: Vec<Vec<CandidateReport>> = results
-        .chunk_by(|one, next| one.job.candidate == next.job.candidate)
-        .map(|runs| {
-            let candidate = runs[0].job.candidate;
-            let name = &inputs.scenario.candidates[candidate].name;
-            runs.iter().map(|run| record::candidate(name, &setups[candidate], &run.summary)).collect()
-        })
-        .collect();
-    RunReport {
-        scenario: record::scenario(&inputs.scenario, Some(u64::from(first.end.requests_offered))),
-        seed: seeds[0],
-        seeds: (seeds.len() > 1).then(|| seeds.to_vec()),
-        engine: record::engine(&inputs.scenario.server),
-        profile: record::profile(&inputs.profile, &inputs.profile_name, &inputs.scenario.server),
-        warnings,
-        candidates: by_candidate
-            .iter()
-            .map(|runs| CandidateReport::over_seeds(runs).expect("runs of one candidate, at least one"))
-            .collect(),
-        pairs: (seeds.len() > 1).then(|| pairs(&by_candidate)),
-    }
-}
-
-/// Paired differences: every pair of a few candidates, the first against each of many.
-fn pairs(by_candidate: &[Vec<CandidateReport>]) -> Vec<PairReport> {
-    let baselines = if by_candidate.len() <= ALL_PAIRS_MAX { by_candidate.len() } else { 1 };
-    let against_later = |baseline: usize| {
-        by_candidate[baseline + 1..].iter().map(move |later| PairReport::between(&by_candidate[baseline], later))
-    };
-    (0..baselines).flat_map(against_later).collect()
 }
