@@ -61,8 +61,8 @@ pub use seeds::SeedsError;
 pub use startup::{CaptureReport, PhaseReport, StartMemory, StartupCandidate, StartupReport};
 pub use steps::{STEP_SCHEMA, StepHeader, StepLine, StepLog, StepRecord};
 pub use sweep::{
-    BestPoint, Lead, Objectives, PointReport, SWEEP_SCHEMA, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
-    SweepSample, SweepSetting, SweepShard, SweptFile,
+    BestPoint, Lead, Objectives, PointReport, SWEEP_SCHEMA, SweepAxis, SweepCollector, SweepManifest, SweepPoint,
+    SweepReport, SweepSample, SweepSetting, SweepShard, SweptFile,
 };
 pub use warning::Warning;
 

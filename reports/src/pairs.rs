@@ -63,7 +63,8 @@ fn difference(spec: &FigureSpec, baseline: &[CandidateReport], candidate: &[Cand
     if spec.better == Better::Neither || baseline.len() != candidate.len() {
         return None;
     }
-    let of_seeds = |runs: &[CandidateReport]| runs.iter().map(|run| (spec.get)(run).mean()).collect::<Option<Vec<f64>>>();
+    let of_seeds =
+        |runs: &[CandidateReport]| runs.iter().map(|run| (spec.get)(run).mean()).collect::<Option<Vec<f64>>>();
     paired(spec, &of_seeds(baseline)?, &of_seeds(candidate)?)
 }
 

@@ -63,7 +63,8 @@ impl<W: Write> SweepRows<W> {
     pub fn point(&mut self, point: &SweepPoint) -> io::Result<()> {
         for candidate in &point.report.candidates {
             let settings = point.settings.iter().map(|setting| value_cell(&setting.value));
-            let row = std::iter::once(point.point.to_string()).chain(settings).chain(run_row(candidate, self.intervals));
+            let row =
+                std::iter::once(point.point.to_string()).chain(settings).chain(run_row(candidate, self.intervals));
             self.writer.write_record(row.map(String::into_bytes)).map_err(io_error)?;
         }
         Ok(())

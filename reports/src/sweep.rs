@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::figures::figure;
 use crate::pairs::paired;
-use crate::{Better, CandidateReport, Difference, FigureSpec, Figure, RunReport, Verdict};
+use crate::{Better, CandidateReport, Difference, Figure, FigureSpec, RunReport, Verdict};
 
 /// Version of the sweep's files that this crate writes. It rises when a field changes its meaning or goes away.
 pub const SWEEP_SCHEMA: u32 = 1;
@@ -231,7 +231,8 @@ impl SweepCollector {
     fn best(&self, name: &str, get: fn(&Objectives) -> &Figure) -> Option<BestPoint> {
         let spec = figure(name);
         let points = self.report.points.iter().enumerate();
-        let all = points.flat_map(|(place, point)| (0..point.candidates.len()).map(move |candidate| (place, candidate)));
+        let all =
+            points.flat_map(|(place, point)| (0..point.candidates.len()).map(move |candidate| (place, candidate)));
         let value = |(place, candidate): (usize, usize)| *get(&self.report.points[place].candidates[candidate]);
         let best = first_best(spec, all.clone(), |at| value(at).mean())?;
         let samples = |(place, candidate): (usize, usize)| Some(samples(self.by_seed[place].get(candidate)?, get));
@@ -279,7 +280,8 @@ fn first_best<P: Copy>(
 ) -> Option<P> {
     let mut best: Option<(P, f64)> = None;
     for (place, value) in places.filter_map(|place| Some((place, value(place)?))) {
-        let better = best.is_none_or(|(_, known)| if spec.better == Better::Higher { value > known } else { value < known });
+        let better =
+            best.is_none_or(|(_, known)| if spec.better == Better::Higher { value > known } else { value < known });
         if better {
             best = Some((place, value));
         }

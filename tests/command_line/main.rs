@@ -9,6 +9,7 @@ mod profiles;
 mod readme;
 mod sglang;
 mod streams;
+mod sweep;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ fn command_in(folder: &Path, arguments: &[&str]) -> Command {
         .current_dir(folder)
         .env_remove("NO_COLOR")
         .env_remove("COLUMNS")
+        .env_remove("RAYON_NUM_THREADS")
         .env_remove("RUST_BACKTRACE");
     command
 }

@@ -22,6 +22,12 @@ const BEST_ROWS: usize = 20;
 /// Longest value or name on one line of a cell.
 const CELL_WIDTH: usize = 24;
 
+/// Longest word of a figure's heading; numbers are shorter.
+const FIGURE_WIDTH: usize = 12;
+
+/// A difference with its interval, and its verdict below.
+const DIFFERENCE_WIDTH: usize = 19;
+
 /// Writes the answer of a sweep.
 ///
 /// # Errors
@@ -83,7 +89,8 @@ fn best(report: &SweepReport, sink: &mut impl Write) -> io::Result<()> {
     for best in &report.best {
         let spec = figure(&best.objective);
         let point = report.points.iter().find(|point| point.point == best.point);
-        let mut row = vec![spec.label.to_owned(), number::row(&[best.value], spec.scale).concat(), best.point.to_string()];
+        let mut row =
+            vec![spec.label.to_owned(), number::row(&[best.value], spec.scale).concat(), best.point.to_string()];
         row.extend(point.into_iter().flat_map(|point| cells(&point.settings)));
         row.push(best.candidate.clone());
         row.extend(best.not_distinguishable.map(|ties| match ties {
@@ -101,10 +108,7 @@ fn points(report: &SweepReport, sink: &mut impl Write) -> io::Result<()> {
     let several = manifest.seeds.len() > 1 && manifest.candidates.len() > 1;
     let keys = headings(manifest);
     let shown = shown(report);
-    let figures: Vec<(&str, fn(&Objectives) -> &Figure)> = OBJECTIVES
-        .into_iter()
-        .filter(|(_, get)| shown.iter().any(|point| point.candidates.iter().any(|figures| get(figures).mean().is_some())))
-        .collect();
+    let figures = figures(&shown);
     let mut columns = vec![("point", Align::Right)];
     columns.extend(keys.iter().map(|key| (key.as_str(), Align::Left)));
     columns.push(("best candidate", Align::Left));
@@ -113,8 +117,8 @@ fn points(report: &SweepReport, sink: &mut impl Write) -> io::Result<()> {
         columns.push(("minus the next", Align::Right));
     }
     let mut grid = wrapped(Grid::new(&columns), 1, keys.len() + 1);
-    if several {
-        grid = grid.wrap(columns.len() - 1, CELL_WIDTH);
+    for column in keys.len() + 2..columns.len() {
+        grid = grid.wrap(column, if column < keys.len() + 2 + figures.len() { FIGURE_WIDTH } else { DIFFERENCE_WIDTH });
     }
     let leads: Vec<Option<usize>> = shown.iter().map(|point| leader(manifest, point)).collect();
     let mut rows: Vec<Vec<String>> = shown.iter().map(|point| vec![point.point.to_string()]).collect();
@@ -126,7 +130,9 @@ fn points(report: &SweepReport, sink: &mut impl Write) -> io::Result<()> {
         let column: Vec<Figure> = shown
             .iter()
             .zip(&leads)
-            .map(|(point, lead)| lead.map_or(Figure::Undefined, |lead| number::without_interval(get(&point.candidates[lead]))))
+            .map(|(point, lead)| {
+                lead.map_or(Figure::Undefined, |lead| number::without_interval(get(&point.candidates[lead])))
+            })
             .collect();
         for (row, cell) in rows.iter_mut().zip(number::row(&column, figure(name).scale)) {
             row.push(cell);
@@ -201,6 +207,16 @@ fn headings(manifest: &SweepManifest) -> Vec<String> {
     manifest.axes.iter().zip(&lasts).map(|(axis, name)| if alone(name) { name } else { &axis.key }.clone()).collect()
 }
 
+/// The figures of the points' table: what decides where it is defined anywhere, and the latencies that a user feels.
+fn figures(shown: &[&PointReport]) -> Vec<(&'static str, fn(&Objectives) -> &Figure)> {
+    let is_defined = |get: fn(&Objectives) -> &Figure| {
+        shown.iter().any(|point| point.candidates.iter().any(|figures| get(figures).mean().is_some()))
+    };
+    let decides = OBJECTIVES.iter().find(|(_, get)| is_defined(*get)).map_or("", |(name, _)| name);
+    let is_shown = |name: &str| [decides, "p99_ttft_ms", "p99_tpot_ms"].contains(&name);
+    OBJECTIVES.into_iter().filter(|(name, get)| is_shown(name) && is_defined(*get)).collect()
+}
+
 /// A heading that leaves room for others.
 fn short(name: &str) -> &'static str {
     match name {
@@ -224,8 +240,8 @@ fn notes(manifest: &SweepManifest, sink: &mut impl Write) -> io::Result<()> {
     if manifest.seeds.len() > 1 {
         notes.push(format!(
             "Differences are paired over {} seeds with their 95 % interval (Student); not distinguishable means that it \
-             holds zero, and beside a best point how many other points and candidates these seeds do not tell from it. With \
-             many comparisons one in twenty such verdicts is expected to be wrong.",
+             holds zero; beside a best point stands how many other points and candidates these seeds do not tell from it. Of \
+             many comparisons between equals one in twenty looks like a difference.",
             manifest.seeds.len()
         ));
     }

@@ -30,7 +30,7 @@ impl Write for Closing {
 #[test]
 fn every_writer_hands_the_error_up_unchanged() {
     type Writer = fn(&mut Closing) -> io::Result<()>;
-    let writers: [(&str, Writer); 12] = [
+    let writers: [(&str, Writer); 14] = [
         ("text run", |sink| text::run(&samples::run(), sink)),
         ("text price", |sink| text::price(&samples::price(), sink)),
         ("text ladder", |sink| text::ladder(&samples::ladder(), sink)),
@@ -41,6 +41,13 @@ fn every_writer_hands_the_error_up_unchanged() {
         ("rows price", |sink| rows::price(&samples::price(), sink)),
         ("rows ladder", |sink| rows::ladder(&samples::ladder(), sink)),
         ("rows explain", |sink| rows::explain(&samples::explain(), sink)),
+        ("text sweep", |sink| text::sweep(&samples::sweep(&[7]), sink)),
+        ("rows sweep", |sink| {
+            let (manifest, points) = samples::sweep_points(&[7]);
+            let mut rows = rows::SweepRows::new(&manifest, sink)?;
+            rows.point(&points[0])?;
+            rows.finish()
+        }),
         ("steps", |sink| StepLog::new(sink).header(&samples::step_header())),
         ("requests", |sink| {
             let mut log = RequestLog::new(sink)?;

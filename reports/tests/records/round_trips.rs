@@ -26,6 +26,12 @@ fn every_report_reads_back() {
     insta::assert_snapshot!("json_price", round_trip(&samples::price()));
     insta::assert_snapshot!("json_ladder", round_trip(&samples::ladder()));
     round_trip(&samples::startup());
+    for seeds in [&[7][..], &[7, 8, 9]] {
+        round_trip(&samples::sweep(seeds));
+        let (manifest, points) = samples::sweep_points(seeds);
+        round_trip(&manifest);
+        points.iter().for_each(|point| drop(round_trip(point)));
+    }
     insta::assert_snapshot!("json_explain", round_trip(&samples::explain()));
 }
 

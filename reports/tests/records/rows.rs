@@ -54,6 +54,26 @@ fn several_seeds_give_three_columns_a_figure() {
 }
 
 #[test]
+fn a_sweep_has_a_row_for_each_point_and_candidate_and_a_column_for_each_key() {
+    for seeds in [&[7][..], &[7, 8, 9]] {
+        let (manifest, points) = samples::sweep_points(seeds);
+        let text = written(|sink| {
+            let mut rows = rows::SweepRows::new(&manifest, sink)?;
+            points.iter().try_for_each(|point| rows.point(point))?;
+            rows.finish()
+        });
+        let (header, rows) = table(&text);
+        assert_eq!(
+            header[..4],
+            ["point", "traffic.arrivals.gamma.rate", "server.vllm.cudagraph_capture_sizes", "name"]
+        );
+        assert_eq!(header.len(), 6 + FIGURES.len() * if seeds.len() > 1 { 3 } else { 1 });
+        assert_eq!(rows.len(), 8);
+        assert_eq!(rows[5][..4], ["2", "8", "[1,2,4,8,16,24,32,40,48,56,64,72]", "no graphs"]);
+    }
+}
+
+#[test]
 fn the_other_reports_are_tables_too() {
     insta::assert_snapshot!("csv_price", written(|sink| rows::price(&samples::price(), sink)));
     insta::assert_snapshot!("csv_ladder", written(|sink| rows::ladder(&samples::ladder(), sink)));

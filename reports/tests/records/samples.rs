@@ -5,9 +5,11 @@ use reports::{
     EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts,
     LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung,
     ProfileReport, ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA,
-    Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord,
-    StepShapeReport, StepTimes, Warning,
+    SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader,
+    StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
+    SweepSetting, SweptFile, Warning,
 };
+use serde_json::json;
 
 pub(crate) fn engine() -> EngineReport {
     EngineReport {
@@ -192,6 +194,54 @@ pub(crate) fn run_over_seeds() -> RunReport {
         pairs: Some(vec![PairReport::between(&baseline, &candidate)]),
         ..run()
     }
+}
+
+/// A sweep over two keys: the manifest, and each point with its report.
+pub(crate) fn sweep_points(seeds: &[u64]) -> (SweepManifest, Vec<SweepPoint>) {
+    let file = |name: &str| SweptFile { name: name.into(), sha256: "5f".repeat(32) };
+    let axes = [
+        ("traffic.arrivals.gamma.rate", vec![json!(4.0), json!(8)]),
+        (
+            "server.vllm.cudagraph_capture_sizes",
+            vec![json!([1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72]), json!([1, 32])],
+        ),
+    ]
+    .map(|(key, values)| SweepAxis { key: key.into(), values });
+    let manifest = SweepManifest {
+        schema: SWEEP_SCHEMA,
+        version: "0.1.0".into(),
+        scenario: file("Chunked prefill against a 512-token ceiling"),
+        profiles: vec![file("a100-llama-3-8b")],
+        traces: vec![file("traces/conversation.csv")],
+        axes: axes.to_vec(),
+        sample: None,
+        points: 4,
+        candidates: vec!["engine default".into(), "no graphs".into()],
+        seeds: seeds.to_vec(),
+        shard: None,
+    };
+    let points = (0..4_u64).map(|point| {
+        let settings = [&axes[0].values[point as usize / 2], &axes[1].values[point as usize % 2]];
+        let settings = axes.iter().zip(settings);
+        let settings = settings.map(|(axis, value)| SweepSetting { key: axis.key.clone(), value: value.clone() });
+        let scale = 1.0 + point as f64 / 100.0;
+        let of_seeds = |runs: fn(f64) -> CandidateReport, slower: f64| -> Vec<CandidateReport> {
+            seeds.iter().map(|seed| runs(scale * (1.0 + slower * (*seed % 3) as f64))).collect()
+        };
+        let runs = [of_seeds(with_graphs, 0.01), of_seeds(without_graphs, 0.012)];
+        let mut report = if seeds.len() > 1 { run_over_seeds() } else { run() };
+        report.candidates = runs.iter().map(|runs| CandidateReport::over_seeds(runs).expect("one candidate")).collect();
+        SweepPoint::new(point, settings.collect(), report, &runs)
+    });
+    (manifest, points.collect())
+}
+
+/// What those points come to.
+pub(crate) fn sweep(seeds: &[u64]) -> SweepReport {
+    let (manifest, points) = sweep_points(seeds);
+    let mut collector = SweepCollector::new(manifest);
+    points.iter().for_each(|point| collector.add(point));
+    collector.finish()
 }
 
 /// The practice distribution of the textbook at 0.24 ms a padded row, with two of its rungs.

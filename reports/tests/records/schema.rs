@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use reports::{SweepSample, SweepShard};
 use serde_json::Value;
 
 use crate::samples;
@@ -58,6 +59,12 @@ fn value(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).expect("plain data")
 }
 
+/// A record without what another section documents.
+fn without(mut record: Value, key: &str) -> Value {
+    record[key] = Value::Null;
+    record
+}
+
 #[test]
 fn every_key_is_documented() {
     check("`sim run`", &[value(&samples::run()), value(&samples::run_over_seeds())]);
@@ -68,4 +75,11 @@ fn every_key_is_documented() {
     check("`steps.jsonl`, header", &[value(&samples::step_header())]);
     check("`steps.jsonl`, step", &[value(&samples::step())]);
     check("`requests.csv`", &[value(&samples::request())]);
+    let ((mut manifest, points), (_, over_seeds)) = (samples::sweep_points(&[7]), samples::sweep_points(&[7, 8, 9]));
+    manifest.sample = Some(SweepSample { points: 4, seed: 1 });
+    manifest.shard = Some(SweepShard { index: 0, of: 2 });
+    check("`manifest.json`", &[value(&manifest)]);
+    let brief = [samples::sweep(&[7]), samples::sweep(&[7, 8, 9])].map(|report| without(value(&report), "manifest"));
+    check("`sim sweep`", &brief);
+    check("`reports.jsonl`", &[&points[0], &over_seeds[0]].map(|point| without(value(point), "report")));
 }

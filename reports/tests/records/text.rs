@@ -1,6 +1,6 @@
 //! Every report as text, whole.
 
-use reports::{RunReport, text};
+use reports::{Figure, RunReport, SweepSample, SweepShard, text};
 
 use crate::samples;
 
@@ -85,4 +85,50 @@ fn explain() {
 #[test]
 fn warnings() {
     insta::assert_snapshot!(shown(|sink| text::warnings(&samples::warnings(), sink)));
+}
+
+#[test]
+fn sweep() {
+    insta::assert_snapshot!(shown(|sink| text::sweep(&samples::sweep(&[7]), sink)));
+}
+
+#[test]
+fn sweep_over_seeds() {
+    insta::assert_snapshot!(shown(|sink| text::sweep(&samples::sweep(&[7, 8, 9]), sink)));
+}
+
+#[test]
+fn a_shard_of_a_drawn_sweep_says_so() {
+    let mut report = samples::sweep(&[7]);
+    report.points.truncate(2);
+    report.manifest.shard = Some(SweepShard { index: 0, of: 2 });
+    report.manifest.sample = Some(SweepSample { points: 4, seed: 11 });
+    let text = shown(|sink| text::sweep(&report, sink));
+    assert!(
+        text.contains("\n2 points of 4 (shard 0/2), drawn from the grid with seed 11; 2 candidates; seed 7 at"),
+        "{text}"
+    );
+}
+
+/// Of many points the best are shown, best first.
+#[test]
+fn a_sweep_of_many_points_fits_a_page() {
+    let mut report = samples::sweep(&[7]);
+    let points = (0..300_u64).map(|number| {
+        let mut point = report.points[0].clone();
+        point.point = number;
+        let goodput = Figure::from(f64::from((number * 7 % 300) as u32));
+        point.candidates.iter_mut().for_each(|figures| figures.request_goodput = goodput);
+        point
+    });
+    report.points = points.collect();
+    report.manifest.points = 300;
+    let text = shown(|sink| text::sweep(&report, sink));
+    assert!(text.lines().count() < 60, "{} lines", text.lines().count());
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("299.00") || line.contains("298.00")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(
+        rows[0].trim_start().starts_with(&(0..300).find(|n| n * 7 % 300 == 299).expect("one").to_string()),
+        "{text}"
+    );
 }

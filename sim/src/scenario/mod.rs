@@ -236,7 +236,18 @@ impl Unsimulated {
 
 /// The keys at the top of a scenario.
 pub const TOP_LEVEL_KEYS: [&str; 12] = [
-    "schema", "name", "server", "model", "machine", "profile", "traffic", "slo", "candidate", "budget", "warm_up", "expect",
+    "schema",
+    "name",
+    "server",
+    "model",
+    "machine",
+    "profile",
+    "traffic",
+    "slo",
+    "candidate",
+    "budget",
+    "warm_up",
+    "expect",
 ];
 
 /// Every key of the server's table of one engine, `vllm` or `sglang`.

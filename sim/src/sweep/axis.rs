@@ -30,9 +30,10 @@ impl FromStr for Axis {
         if text.chars().any(char::is_control) {
             return Err(VaryError::new("--vary: expected one line without control characters", HELP));
         }
-        let (key, values) =
-            split_outside_quotes(text, '=', 2).filter(|parts| parts.len() == 2).map(|parts| (parts[0], parts[1]))
-                .ok_or_else(|| refuse("expected a key, = and values".to_owned()))?;
+        let (key, values) = split_outside_quotes(text, '=', 2)
+            .filter(|parts| parts.len() == 2)
+            .map(|parts| (parts[0], parts[1]))
+            .ok_or_else(|| refuse("expected a key, = and values".to_owned()))?;
         let key = parts(key).ok_or_else(|| refuse(format!("`{}` is no key", key.trim())))?;
         let pieces = split_outside_quotes(values, ',', usize::MAX)
             .ok_or_else(|| refuse("a quote or a bracket is not closed".to_owned()))?;
@@ -123,7 +124,11 @@ mod tests {
             ("sizes=[1,2],[],[4]", "sizes", "[1, 2] ; [] ; [4]"),
             ("p={ p50 = 1, p99 = 2 },{ mean = 3 }", "p", "{ p50 = 1, p99 = 2 } ; { mean = 3 }"),
             ("candidate.\"a.b = c\".mode='x,\"y',\"]\\\"\"", "candidate|a.b = c|mode", r#"'x,"y' ; ']"'"#),
-            ("profile=a100-llama-3-8b,../my/gpu.toml,2026-11-30", "profile", r#""a100-llama-3-8b" ; "../my/gpu.toml" ; "2026-11-30""#),
+            (
+                "profile=a100-llama-3-8b,../my/gpu.toml,2026-11-30",
+                "profile",
+                r#""a100-llama-3-8b" ; "../my/gpu.toml" ; "2026-11-30""#,
+            ),
         ] {
             assert_eq!(axis(text), (key.to_owned(), values.to_owned()), "{text}");
         }

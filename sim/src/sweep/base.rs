@@ -159,7 +159,10 @@ impl Base {
             for name in files {
                 if found.iter().all(|known| known.name != name) {
                     let sha256 = file_sha256(&self.folder.join(&name)).map_err(|error| {
-                        FolderError::new(format!("cannot read the trace {name}: {error}"), "check its path in the scenario")
+                        FolderError::new(
+                            format!("cannot read the trace {name}: {error}"),
+                            "check its path in the scenario",
+                        )
                     })?;
                     found.push(SweptFile { name, sha256 });
                 }

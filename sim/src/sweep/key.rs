@@ -70,9 +70,10 @@ impl Key {
                 "every point of a sweep has the same candidates",
                 "vary a flag of theirs, as in candidate.cudagraph_mode (all of them) or candidate.\"NAME\".cudagraph_mode",
             )),
-            ["schema" | "name" | "expect", ..] => {
-                Some(("no figure depends on it", "vary a key of the server, the traffic, the profile or the candidates"))
-            }
+            ["schema" | "name" | "expect", ..] => Some((
+                "no figure depends on it",
+                "vary a key of the server, the traffic, the profile or the candidates",
+            )),
             _ => None,
         }
     }
@@ -100,7 +101,8 @@ impl Key {
 
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let is_bare = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        let is_bare =
+            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         for (index, part) in self.0.iter().enumerate() {
             let dot = if index > 0 { "." } else { "" };
             if is_bare(part) { write!(f, "{dot}{part}")? } else { write!(f, "{dot}{part:?}")? }
@@ -140,7 +142,8 @@ fn set_candidates(items: &mut [Value], path: &[String], value: &Value) -> Result
 fn set_item(items: &mut [Value], list: &str, path: &[String], value: &Value) -> Result<(), String> {
     let count = items.len();
     let item = path[0].parse().ok().and_then(|index: usize| items.get_mut(index));
-    let item = item.ok_or_else(|| format!("`{list}` is a list of {count}: `{}` picks none of it, 0 is the first", path[0]))?;
+    let item =
+        item.ok_or_else(|| format!("`{list}` is a list of {count}: `{}` picks none of it, 0 is the first", path[0]))?;
     match (&path[1..], item) {
         ([], item) => *item = value.clone(),
         (rest, Value::Table(inner)) => set(inner, rest, value)?,
@@ -233,7 +236,10 @@ max_cudagraph_capture_size = 8
         for (written, problem) in [
             ("p50", "--vary p50: the scenario has several such keys"),
             ("ratte", "--vary ratte: the scenario has no such key"),
-            ("traffic.seed", "--vary traffic.seed: every point of a sweep has the same seeds, so that points can be compared"),
+            (
+                "traffic.seed",
+                "--vary traffic.seed: every point of a sweep has the same seeds, so that points can be compared",
+            ),
             ("traffic", "--vary traffic: every point of a sweep has the same seeds, so that points can be compared"),
             ("candidate.a.name", "--vary candidate.a.name: every point of a sweep has the same candidates"),
             ("name", "--vary name: no figure depends on it"),

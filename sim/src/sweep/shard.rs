@@ -51,7 +51,8 @@ impl Environment {
             let message = "--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set";
             return Err(VaryError::new(message, HELP));
         };
-        let index = text.parse().map_err(|_| VaryError::new(format!("--shard auto: {name} is `{text}`, no number"), HELP))?;
+        let index =
+            text.parse().map_err(|_| VaryError::new(format!("--shard auto: {name} is `{text}`, no number"), HELP))?;
         Ok((name, index))
     }
 
@@ -159,7 +160,11 @@ mod tests {
             ("auto", &slurm("1", "1", "4", "4"), gaps),
             ("auto", &slurm("3", "0", "3", "2"), gaps),
             ("auto/4", &slurm("x", "0", "3", "4"), "--shard auto: SLURM_ARRAY_TASK_ID is `x`, no number"),
-            ("auto/2", &kubernetes, "--shard auto/2: shards count from 0, so the last is 1/2 (JOB_COMPLETION_INDEX is 2)"),
+            (
+                "auto/2",
+                &kubernetes,
+                "--shard auto/2: shards count from 0, so the last is 1/2 (JOB_COMPLETION_INDEX is 2)",
+            ),
             ("4/4", &none, "--shard 4/4: shards count from 0, so the last is 3/4"),
             ("0/0", &none, "--shard 0/0: expected 1 to 1000 shards"),
             ("1", &none, "--shard 1: expected two numbers"),

@@ -128,7 +128,7 @@ impl SweepFolder {
         self.path.join(POINTS).join(format!("{point:06}.json"))
     }
 
-    /// Writes the results of all points, in their order, and takes away what was kept meanwhile.
+    /// Writes the results of all points, in their order.
     ///
     /// # Errors
     /// A point that cannot be had, or a file that cannot be written; the kept points stay then.
@@ -146,14 +146,18 @@ impl SweepFolder {
         results.reports.flush().map_err(unwritable)?;
         results.figures.finish()?;
         results.reports.finish()?;
-        self.clear().map_err(|error| OutputError::Write { path: self.path.clone(), error })?;
         Ok(())
     }
+}
 
-    /// Takes away what is needed only while the sweep runs.
-    fn clear(&self) -> io::Result<()> {
-        fs::remove_dir_all(self.path.join(POINTS))?;
-        fs::remove_file(self.path.join(LOCK))
+/// What is needed only while a sweep runs goes away when it is finished.
+impl Drop for SweepFolder {
+    fn drop(&mut self) {
+        if self.is_finished() {
+            // What cannot be removed harms nobody: the next process that works here tries again.
+            let _ = fs::remove_dir_all(self.path.join(POINTS));
+            let _ = fs::remove_file(self.path.join(LOCK));
+        }
     }
 }
 
@@ -172,7 +176,8 @@ impl FinishedSweep {
         })?;
         let numbers = shard_of(&manifest).points(manifest.points);
         if !path.join(REPORTS).exists() {
-            let kept = fs::read_dir(path.join(POINTS)).map_or(0, |entries| entries.flatten().count());
+            let is_whole = |entry: &fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+            let kept = fs::read_dir(path.join(POINTS)).map_or(0, |entries| entries.flatten().filter(is_whole).count());
             return Err(FolderError::new(
                 format!("{shown} is not finished: it has {kept} of {} points", numbers.len()),
                 "run its sweep again with the same options: it goes on where it was ended",

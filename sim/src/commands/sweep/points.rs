@@ -24,7 +24,12 @@ impl Points<'_> {
     /// The failure of a point; points that have not begun by then are left out.
     pub(super) fn run(&self) -> Result<Vec<SweepPoint>, Failure> {
         let progress = Progress::new(self.plan.numbers.len(), 0);
-        self.plan.numbers.par_iter().with_max_len(1).map(|&point| self.run_one(point).inspect(|_| progress.done())).collect()
+        self.plan
+            .numbers
+            .par_iter()
+            .with_max_len(1)
+            .map(|&point| self.run_one(point).inspect(|_| progress.done()))
+            .collect()
     }
 
     /// Runs the points that the folder does not hold yet, and keeps each there.
@@ -50,8 +55,8 @@ impl Points<'_> {
         let manifest = &self.plan.manifest;
         let (inputs, setups) = self.plan.prepare(point)?;
         let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
-        let compared = Comparison::run(&inputs, &setups, &manifest.seeds, None)
-            .map_err(|failure| self.plan.at(point, failure))?;
+        let compared =
+            Comparison::run(&inputs, &setups, &manifest.seeds, None).map_err(|failure| self.plan.at(point, failure))?;
         let mut report = compared.report(before);
         // The text of a point is in no file; that of the scenario is.
         report.scenario.sha256.clone_from(&manifest.scenario.sha256);
