@@ -111,8 +111,11 @@ pub struct Objectives {
     pub p99_e2el_ms: Figure,
 }
 
+/// A figure that points are ranked by: its name, and how it is read.
+pub(crate) type Objective = (&'static str, fn(&Objectives) -> &Figure);
+
 /// The figures that points are ranked by, in the order of importance.
-pub(crate) const OBJECTIVES: [(&str, fn(&Objectives) -> &Figure); 5] = [
+pub(crate) const OBJECTIVES: [Objective; 5] = [
     ("request_goodput", |figures| &figures.request_goodput),
     ("output_throughput", |figures| &figures.output_throughput),
     ("p99_ttft_ms", |figures| &figures.p99_ttft_ms),

@@ -10,7 +10,7 @@ use super::prose::paragraph;
 use super::run::interval_and_verdict;
 use crate::figures::figure;
 use crate::rows::value_cell;
-use crate::sweep::OBJECTIVES;
+use crate::sweep::{OBJECTIVES, Objective};
 use crate::{Better, Figure, Objectives, PointReport, SweepManifest, SweepReport, SweepSetting};
 
 /// Up to this many points each has a row.
@@ -51,13 +51,12 @@ fn head(report: &SweepReport, sink: &mut impl Write) -> io::Result<()> {
     let count = |count: usize, what: &str| {
         format!("{} {what}{}", number::count(count as u64), if count == 1 { "" } else { "s" })
     };
-    let mut parts = vec![count(report.points.len(), "point"), count(manifest.candidates.len(), "candidate")];
-    if let Some(shard) = manifest.shard {
-        parts[0].push_str(&format!(" of {} (shard {}/{})", number::count(manifest.points), shard.index, shard.of));
-    }
-    if let Some(sample) = manifest.sample {
-        parts[0].push_str(&format!(", drawn from the grid with seed {}", sample.seed));
-    }
+    let shard = manifest
+        .shard
+        .map(|shard| format!(" of {} (shard {}/{})", number::count(manifest.points), shard.index, shard.of));
+    let sample = manifest.sample.map(|sample| format!(", drawn from the grid with seed {}", sample.seed));
+    let points = [Some(count(report.points.len(), "point")), shard, sample];
+    let mut parts = vec![points.into_iter().flatten().collect(), count(manifest.candidates.len(), "candidate")];
     let seeds: Vec<String> = manifest.seeds.iter().map(ToString::to_string).collect();
     parts.push(format!("seed{} {} at every point", if seeds.len() > 1 { "s" } else { "" }, seeds.join(", ")));
     let profiles: Vec<&str> = manifest.profiles.iter().map(|profile| profile.name.as_str()).collect();
@@ -208,7 +207,7 @@ fn headings(manifest: &SweepManifest) -> Vec<String> {
 }
 
 /// The figures of the points' table: what decides where it is defined anywhere, and the latencies that a user feels.
-fn figures(shown: &[&PointReport]) -> Vec<(&'static str, fn(&Objectives) -> &Figure)> {
+fn figures(shown: &[&PointReport]) -> Vec<Objective> {
     let is_defined = |get: fn(&Objectives) -> &Figure| {
         shown.iter().any(|point| point.candidates.iter().any(|figures| get(figures).mean().is_some()))
     };

@@ -88,7 +88,6 @@ fn split_outside_quotes(text: &str, separator: char, most: usize) -> Option<Vec<
             Some('"') if escaped => escaped = false,
             Some('"') if c == '\\' => escaped = true,
             Some(open) if c == open => quote = None,
-            Some(_) => {}
             None if parts.len() + 1 == most => break,
             None if c == '"' || c == '\'' => quote = Some(c),
             None if c == '[' || c == '{' => depth += 1,
@@ -97,7 +96,7 @@ fn split_outside_quotes(text: &str, separator: char, most: usize) -> Option<Vec<
                 parts.push(&text[start..place]);
                 start = place + 1;
             }
-            None => {}
+            _ => {}
         }
     }
     parts.push(&text[start..]);

@@ -125,7 +125,7 @@ impl Base {
     /// One that cannot be read.
     pub fn profiles(&self, grid: &Grid) -> Result<Vec<SweptFile>, ProfileError> {
         let mut found: Vec<SweptFile> = Vec::new();
-        for point in grid.each_value().filter_map(|settings| self.point(&settings).ok()) {
+        for point in grid.each_value().iter().filter_map(|settings| self.point(settings).ok()) {
             let Some((name, source)) = self.profile(&point) else { continue };
             if found.iter().all(|known| known.name != name) {
                 let profile: Profile = source.open()?;
@@ -153,7 +153,7 @@ impl Base {
     /// One that cannot be read.
     pub fn traces(&self, grid: &Grid) -> Result<Vec<SweptFile>, FolderError> {
         let mut found: Vec<SweptFile> = Vec::new();
-        for point in grid.each_value().filter_map(|settings| self.point(&settings).ok()) {
+        for point in grid.each_value().iter().filter_map(|settings| self.point(settings).ok()) {
             let mut files = Vec::new();
             trace_files(point.table.get("traffic"), &mut files);
             for name in files {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::form::Form;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, TOP_LEVEL_KEYS};
 
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios")
@@ -150,4 +150,11 @@ fn every_example_is_accepted() {
         fs::write(folder.path().join(file), text).expect("writable");
     }
     assert!(examples >= 25 && kinds.len() >= 11, "{examples} examples of {kinds:?}");
+}
+
+#[test]
+fn the_keys_at_the_top_are_those_of_the_form() {
+    let form = Form::of_scenarios();
+    let top = form.keys.iter().filter(|(table, _)| table.is_empty()).map(|(_, key)| *key);
+    assert_eq!(top.collect::<BTreeSet<_>>(), TOP_LEVEL_KEYS.into_iter().collect());
 }
