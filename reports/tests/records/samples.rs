@@ -240,7 +240,9 @@ pub(crate) fn sweep_points(seeds: &[u64]) -> (SweepManifest, Vec<SweepPoint>) {
 pub(crate) fn sweep(seeds: &[u64]) -> SweepReport {
     let (manifest, points) = sweep_points(seeds);
     let mut collector = SweepCollector::new(manifest);
-    points.iter().for_each(|point| collector.add(point));
+    for point in &points {
+        collector.add(point);
+    }
     collector.finish()
 }
 
