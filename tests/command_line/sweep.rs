@@ -179,7 +179,8 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
         &["--vary", "rate=1,,2"],
         &["--vary", "rate=1,1"],
         &["--vary", "ratte=1"],
-        &["--vary", "output=1"],
+        &["--vary", "lengths.output=1"],
+        &["--vary", "colour=1"],
         &["--vary", "traffic.seed=1,2"],
         &["--vary", "candidate.default.name=\"a\",\"b\""],
         &["--vary", "rate=1", "--vary", "traffic.arrivals.poisson.rate=2"],
@@ -198,10 +199,12 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
         &["--vary", "traffic.arrivals.poisson.ratte=1"],
         &["--vary", "traffic.arrivals.gamma.rate=1"],
         &["--vary", "max_num_seqs=64,4096"],
-        &["--vary", "max_num_seqs.x=1"],
+        &["--vary", "server.vllm.max_num_seqs.x=1"],
+        &["--vary", "traffic.arrivals.poisson.rate.x=1"],
         &["--vary", "candidate.few.cudagraph_mode=FULL"],
         &["--vary", "cudagraph_mode=FULL,HALF"],
-        &["--vary", "profile=textbook,no-such-profile"],
+        &["--vary", "profile=textbook,textbok"],
+        &["--vary", "profile=textbook,mine.toml"],
         &["--vary", "num_gpu_blocks_override=1000,3"],
     ];
     let said = |code: i32, all: &[&[&str]]| {
@@ -239,7 +242,11 @@ fn a_fault_of_the_file_is_shown_there() {
 fn seeds_over_points_whose_traffic_draws_nothing() {
     let folder = folder_with(&scenario("", ""));
     let vary = ["--vary", "traffic.arrivals={ poisson = { rate = 5 } },{ constant = { rate = 5 } }"];
-    insta::assert_snapshot!(sweep(folder.path(), &[&vary[..], &["--seeds", "3"]].concat()).refused(3), @"");
+    insta::assert_snapshot!(sweep(folder.path(), &[&vary[..], &["--seeds", "3"]].concat()).refused(3), @r"
+    × point 1 (traffic.arrivals = { constant = { rate = 5 } }): --seeds 3: the traffic draws nothing
+    │ at random, so every seed gives the same run
+    help: leave --seeds out
+    ");
     sweep(folder.path(), &vary).done();
 }
 
@@ -304,17 +311,31 @@ fn a_folder_of_another_sweep_or_of_a_process_at_work_is_left_alone() {
     let six = [&SIX[..], &["--out", "out"]].concat();
     sweep(folder.path(), &six).done();
     let before = files(&folder.path().join("out"));
-    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2,50", "--seeds", "2", "--out", "out"]).refused(3), @"");
+    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2,50", "--seeds", "2", "--out", "out"]).refused(3), @r#"
+    × out holds another sweep:
+    │   axes: [{"key":"traffic.arrivals.poisson.rate","values":[2,50,400]},{"key":"server.vllm.max_n
+    │ um_seqs","values":[4,64]}] there, [{"key":"traffic.arrivals.poisson.rate","values":[2,50]}]
+    │ now
+    │   points: 6 there, 2 now
+    │   seeds: [7] there, [7,8] now
+    help: choose another --out, or remove that folder
+    "#);
     assert_eq!(files(&folder.path().join("out")), before);
 
     fs::create_dir(folder.path().join("strange")).expect("writable");
     fs::write(folder.path().join("strange/figures.csv"), "mine").expect("writable");
-    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2", "--out", "strange"]).refused(3), @"");
+    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2", "--out", "strange"]).refused(3), @r"
+    × strange holds figures.csv, but no manifest.json that says what it belongs to
+    help: choose another --out, or remove that folder
+    ");
 
     fs::create_dir(folder.path().join("busy")).expect("writable");
     let lock = fs::File::create(folder.path().join("busy/.lock")).expect("writable");
     lock.lock().expect("nobody else has it");
-    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2", "--out", "busy"]).refused(3), @"");
+    insta::assert_snapshot!(sweep(folder.path(), &["--vary", "rate=2", "--out", "busy"]).refused(3), @r"
+    × another process is working in busy
+    help: wait until it has ended, or choose another --out; each shard needs a folder of its own
+    ");
     drop(lock);
     sweep(folder.path(), &["--vary", "rate=2", "--out", "busy"]).done();
     fs::write(folder.path().join("in_the_way"), "a file").expect("writable");

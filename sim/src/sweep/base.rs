@@ -175,10 +175,13 @@ impl Base {
 impl PointScenario {
     /// Takes the profile that a built-in name or a path, from the current folder, names.
     fn name_profile(&mut self, given: &str) {
-        let (key, word) = if BUILTIN.contains(&given) {
+        let path = Path::new(given);
+        // A bare word that is no file is a misspelt name, as for `--profile`.
+        let is_bare = path.components().count() == 1 && path.extension().is_none_or(|end| end != "toml");
+        let (key, word) = if BUILTIN.contains(&given) || (is_bare && !path.exists()) {
             ("builtin", given.to_owned())
         } else {
-            let path = std::path::absolute(given).unwrap_or_else(|_| PathBuf::from(given));
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             ("file", path.to_string_lossy().into_owned())
         };
         let table = Table::from_iter([(key.to_owned(), Value::String(word))]);

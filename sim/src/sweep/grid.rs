@@ -56,7 +56,8 @@ impl Grid {
             (Some(cells), None) if cells <= SWEEP_POINTS_MAX => Cells::All(cells),
             (Some(cells), Some(sample)) if sample.points <= cells => Cells::Drawn(draw(cells, sample)),
             (Some(cells), Some(sample)) => {
-                let message = format!("--sample {}: the grid has {cells} points", sample.points);
+                let all = if cells == 1 { "1 point".to_owned() } else { format!("{cells} points") };
+                let message = format!("--sample {}: the grid has {all}", sample.points);
                 return Err(VaryError::new(message, "leave --sample out to run them all"));
             }
             (cells, _) => {

@@ -13,6 +13,9 @@ pub struct Key(Vec<String>);
 /// Where the server's own keys are.
 const ENGINES: [&str; 2] = ["vllm", "sglang"];
 
+/// The tables that a candidate can hold.
+const CANDIDATE_TABLES: [&str; 1] = ["what_if"];
+
 impl Key {
     /// The place that `written` names: a whole path, or the end of exactly one path that the scenario has or its server may
     /// have. Candidates are named by whole paths only: `candidate.NAME.KEY`, or `candidate.KEY` for all of them.
@@ -37,19 +40,7 @@ impl Key {
         let shown = Self(written.to_vec());
         match found[..] {
             [path] => Ok(Self(path.clone())),
-            [] => {
-                let names: Vec<&str> = paths.iter().filter_map(|path| path.last()).map(String::as_str).collect();
-                let names = dedup(names);
-                let help = written.last().and_then(|name| closest(name, &names)).map_or_else(
-                    || {
-                        "write its whole path, such as traffic.arrivals.poisson.rate or candidate.cudagraph_mode; \
-                         scenarios/KEYS.md lists every key"
-                            .to_owned()
-                    },
-                    |name| format!("did you mean `{name}`? A whole path from the top of the scenario works too"),
-                );
-                Err(VaryError::new(format!("--vary {shown}: the scenario has no such key"), help))
-            }
+            [] => Err(VaryError::new(format!("--vary {shown}: the scenario has no such key"), way_to(written, &paths))),
             _ => {
                 let found: Vec<String> = found.into_iter().map(|path| Self(path.clone()).to_string()).collect();
                 let message = format!("--vary {shown}: the scenario has several such keys");
@@ -130,6 +121,11 @@ fn set_candidates(items: &mut [Value], path: &[String], value: &Value) -> Result
     let is_called = |item: &Value, name: &str| item.get("name").and_then(Value::as_str) == Some(name);
     let (path, name) = match path {
         [name, rest @ ..] if !rest.is_empty() && items.iter().any(|item| is_called(item, name)) => (rest, Some(name)),
+        [name, _, ..] if !CANDIDATE_TABLES.contains(&name.as_str()) => {
+            let names: Vec<String> =
+                items.iter().filter_map(|item| Some(format!("`{}`", item.get("name")?.as_str()?))).collect();
+            return Err(format!("no candidate is called `{name}`; there are {}", names.join(", ")));
+        }
         _ => (path, None),
     };
     for item in items.iter_mut().filter(|item| name.is_none_or(|name| is_called(item, name))) {
@@ -177,10 +173,20 @@ fn paths(scenario: &Table) -> Vec<Vec<String>> {
     found
 }
 
-fn dedup(mut names: Vec<&str>) -> Vec<&str> {
+/// What a key that nothing is called was probably meant to be.
+fn way_to(written: &[String], paths: &[Vec<String>]) -> String {
+    let last = written.last().map(String::as_str).unwrap_or_default();
+    let mut names: Vec<&str> = paths.iter().filter_map(|path| path.last()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
-    names
+    let Some(name) = closest(last, &names) else {
+        return "write its whole path, such as traffic.arrivals.poisson.rate or candidate.cudagraph_mode; scenarios/KEYS.md \
+                lists every key"
+            .to_owned();
+    };
+    let meant = paths.iter().filter(|path| path.last().is_some_and(|last| last == name));
+    let meant: Vec<String> = meant.map(|path| format!("`{}`", Key(path.clone()))).collect();
+    format!("did you mean {}?", meant.join(" or "))
 }
 
 #[cfg(test)]
@@ -272,6 +278,10 @@ max_cudagraph_capture_size = 8
         assert_eq!(at(&item, "traffic.rank.0.requests"), Some(9));
         let missing = set_in(&["warm_up", "requests"], 9).expect("set");
         assert_eq!(at(&missing, "warm_up.requests"), Some(9));
+        assert_eq!(
+            set_in(&["candidate", "c", "x"], 9).expect_err("no such"),
+            "no candidate is called `c`; there are `a`, `b c`"
+        );
         assert_eq!(
             set_in(&["traffic", "rank", "1", "requests"], 9).expect_err("only one"),
             "`rank` is a list of 1: `1` picks none of it, 0 is the first"

@@ -67,7 +67,8 @@ impl Warnings {
         let said = self.0.into_iter().map(|(warning, first, points)| {
             let place = match points {
                 1 => format!("(point {first})"),
-                points => format!("(point {first}, and {} more in their own figures)", points - 1),
+                2 => format!("(point {first}; 1 more has this warning)"),
+                points => format!("(point {first}; {} more have this warning)", points - 1),
             };
             Warning { message: format!("{} {place}", warning.message), ..warning }
         });
