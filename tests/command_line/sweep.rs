@@ -204,7 +204,6 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
         &["--vary", "candidate.few.cudagraph_mode=FULL"],
         &["--vary", "cudagraph_mode=FULL,HALF"],
         &["--vary", "profile=textbook,textbok"],
-        &["--vary", "profile=textbook,mine.toml"],
         &["--vary", "num_gpu_blocks_override=1000,3"],
     ];
     let said = |code: i32, all: &[&[&str]]| {
@@ -222,6 +221,8 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
     };
     insta::assert_snapshot!("sweep_wrong_use", said(2, &usage));
     insta::assert_snapshot!("sweep_bad_points", said(3, &bad_points));
+    let message = sweep(folder.path(), &["--vary", "profile=textbook,mine.toml"]).refused(3);
+    assert!(message.contains("point 1 (profile = \"mine.toml\"): cannot read the profile"), "{message}");
     let out = [&SIX[..], &["--vary", "slo.ttft=500ms,0ms", "--out", "out"]].concat();
     sweep(folder.path(), &out).refused(3);
     assert_eq!(names(folder.path()), ["scenario.toml"], "nothing was made for it");

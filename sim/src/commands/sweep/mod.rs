@@ -29,17 +29,19 @@ Examples:
       Eight points; figures are means with intervals, and what five seeds do not tell apart is said.
   sim sweep scenarios/chunked.toml --vary 'cudagraph_capture_sizes=[1,8,32],[1,2,4,8,16,32,64]'
       Ladders of the server; candidates with one of their own keep it.
-  sim sweep scenarios/chunked.toml --vary profile=a100-llama-3-8b,mine.toml --vary slo.tpot=30ms,50ms
+  sim sweep scenarios/chunked.toml --vary profile=a100-llama-3-8b,mine.toml --vary slo.ttft=1s,2s
       Words need no quotes.
-  sim sweep scenarios/chunked.toml --vary rate=2,4,6,8 --vary max_num_batched_tokens=2048,8192,16384 \\
-            --sample 6 --out results
-      Six points of twelve, kept as they finish: the same command goes on where it was ended.
+  sim sweep scenarios/chunked.toml --vary rate=2,4,6,8 --vary max_num_seqs=64,128,256 --sample 6
+      Six points of twelve.
+  sim sweep scenarios/chunked.toml --vary rate=2,4,6,8 --out results
+      Points are kept as they finish: the same command goes on where it was ended.
   sim sweep scenarios/chunked.toml --vary rate=4,5,6,7 --shard 0/2 --out part0
       Half of the points; `sim merge part0 part1 --out results` puts the halves together.
 
---shard auto takes the index from SLURM_ARRAY_TASK_ID, else from JOB_COMPLETION_INDEX (Kubernetes). auto/N says how many
-shards there are; without N only a Slurm array that counts from 0 without gaps says so itself. --shard I/N asks no
-environment, and without --shard nothing there matters. sim/CLUSTER.md has scripts for both.")]
+--shard auto takes the index from SLURM_ARRAY_TASK_ID, else from JOB_COMPLETION_INDEX (Kubernetes).
+auto/N says how many shards there are; without N only a Slurm array that counts from 0 without gaps
+says so itself. --shard I/N asks no environment, and without --shard nothing there matters.
+sim/CLUSTER.md has scripts for both.")]
 pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
