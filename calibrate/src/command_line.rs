@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use kernels::geometry::PRESETS;
 use kernels::units::Bytes;
 
 use crate::device_name::DeviceName;
@@ -89,9 +90,8 @@ pub(crate) struct GpuOptions {
 #[command(next_help_heading = "Measuring")]
 #[expect(clippy::struct_excessive_bools, reason = "switches, as they are typed")]
 pub(crate) struct MeasuringOptions {
-    /// The model whose shapes are measured: a preset, or the path of a Hugging Face config.json (Llama, Mistral, Qwen2,
-    /// Qwen3).
-    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL, conflicts_with = "task", requires = "device")]
+    /// The model whose shapes are measured.
+    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL, conflicts_with = "task", requires = "device", help = model_help("The model whose shapes are measured"))]
     pub(crate) model: String,
     /// Measure the shapes of a model that the kernels do not compute (quantized, experts, sliding window, MLA) as those of a
     /// dense bf16 model; its figures count as declared.
@@ -127,7 +127,7 @@ pub(crate) struct MeasuringOptions {
     /// Fewer points and rounds: under a minute instead of a few.
     #[arg(long, conflicts_with = "task", requires = "device")]
     pub(crate) quick: bool,
-    /// Time at most, counted from the start of the run and kept to a tenth. Only what must be done anyway (weights, captures,
+    /// Time at most, counted from the start of the run; a run may take up to a tenth more. Only what must be done anyway (weights, captures,
     /// six rounds of every timing) may take longer, and the run then says so [default: 3m, with --quick 40s].
     #[arg(
         long,
@@ -156,6 +156,12 @@ pub(crate) enum CapturedMode {
     Full,
     /// A graph for each piece between attentions.
     Piecewise,
+}
+
+/// What `--model` takes; the presets are named here, for nothing else lists them.
+fn model_help(what: &str) -> String {
+    let presets = PRESETS.join(", ");
+    format!("{what}: a preset ({presets}), or the path of a Hugging Face config.json (Llama, Mistral, Qwen2, Qwen3)")
 }
 
 /// A whole number within these ends.
@@ -228,8 +234,13 @@ pub(crate) struct ReplayOptions {
     /// The GPU, as for measuring [default: the first].
     #[arg(long, value_name = "GPU", allow_negative_numbers = true)]
     pub(crate) device: Option<DeviceName>,
-    /// The model that the steps were priced for: a preset, or the path of a Hugging Face config.json.
-    #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MODEL)]
+    /// The model that the steps were priced for.
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        default_value = DEFAULT_MODEL,
+        help = model_help("The model that the steps were priced for")
+    )]
     pub(crate) model: String,
     /// One of N tensor-parallel ranks.
     #[arg(long, value_name = "N", value_parser = whole(1, 1024), allow_negative_numbers = true)]
@@ -331,6 +342,9 @@ pub(crate) enum ProfileAction {
         profile: OsString,
     },
     /// Compare two profiles: what they are about, and every figure that differs, with whether its 95 % intervals overlap.
+    #[command(after_help = "\
+The last line counts the figures, knots of tables among them, whose intervals do not overlap. Exit codes: 0 both were \
+compared, whether they differ or not; 2 wrong use; 3 a profile that cannot be read.")]
     Diff {
         /// A profile file, or the name of a built-in profile.
         a: OsString,

@@ -15,6 +15,17 @@ pub(crate) struct Difference {
     pub(crate) groups: Vec<GroupDifference>,
 }
 
+/// How many figures, every knot of a table one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// Those whose intervals do not overlap.
+    pub(crate) apart: usize,
+    /// Those that have an interval in both.
+    pub(crate) judged: usize,
+    /// Those that could not be judged: no interval in one of them, other knots, or only in one.
+    pub(crate) left_out: usize,
+}
+
 /// How one group differs.
 #[derive(Debug)]
 pub(crate) struct GroupDifference {
@@ -68,6 +79,33 @@ pub(crate) struct KnotDifference {
     pub(crate) percent: f64,
     /// Whether the intervals overlap, where both have one.
     pub(crate) overlap: Option<bool>,
+}
+
+impl Difference {
+    /// Figures that differ by more than their intervals.
+    pub(crate) fn judgement(&self) -> Judgement {
+        let mut all = Judgement { apart: 0, judged: 0, left_out: 0 };
+        for figure in self.groups.iter().flat_map(|group| &group.figures) {
+            let overlaps = match &figure.compared {
+                Compared::Single { overlap, .. } => vec![*overlap],
+                Compared::Tables { knots, common } => {
+                    all.left_out += knots.iter().map(|knots| knots.saturating_sub(common.len())).sum::<usize>();
+                    common.iter().map(|knot| knot.overlap).collect()
+                }
+                Compared::Apart { .. } => vec![None],
+            };
+            for overlap in overlaps {
+                match overlap {
+                    Some(overlap) => {
+                        all.judged += 1;
+                        all.apart += usize::from(!overlap);
+                    }
+                    None => all.left_out += 1,
+                }
+            }
+        }
+        all
+    }
 }
 
 impl FigureDifference {
@@ -207,7 +245,7 @@ fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Interval;
+    use crate::profile::{Curve, Interval};
 
     fn double() -> Profile {
         Profile::from_toml(include_str!("../../tests/calibrate/double.toml"), "double.toml").unwrap()
@@ -250,6 +288,24 @@ mod tests {
     #[test]
     fn what_only_one_has_is_named() {
         insta::assert_snapshot!(text(&Profile::builtin("textbook").unwrap(), &double()));
+    }
+
+    /// Launches overlap with themselves only, replays not.
+    #[test]
+    fn the_last_line_counts_what_is_apart() {
+        let (a, mut b) = (double(), double());
+        let whole = of(&a, &b).judgement();
+        assert_eq!(whole.apart, 0);
+        let Curve::Table(table) = &a.machine.dense.figures else { panic!("a table") };
+        let knots = table.x().len();
+        assert!(whole.judged > knots, "every knot is one: {whole:?}");
+        b.machine.replay.measured.as_mut().unwrap().intervals[0].1[0] = Interval { low: 90.0, high: 91.0, samples: 24 };
+        b.machine.launch.measured = None;
+        let changed = of(&a, &b).judgement();
+        assert_eq!((changed.apart, changed.judged), (1, whole.judged - 1));
+        assert_eq!(changed.left_out, whole.left_out + 1);
+        let end = format!("\n1 of {} figures differ by more than their intervals", changed.judged);
+        assert!(text(&a, &b).contains(&end), "{}", text(&a, &b));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::double::Double;
 
@@ -22,10 +24,17 @@ struct Ran {
 }
 
 impl Ran {
-    /// Runs the script with a binary. It finds no Python, so that no PyTorch of the machine counts.
+    /// Runs the script with a binary.
     fn with(binary: &Path, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder to write to");
-        fs::create_dir(folder.path().join("commands")).expect("the folder can be written");
+        let output = Self::command(binary, variables, folder.path()).output().expect("there is a bash");
+        Self { output, folder }
+    }
+
+    /// Its command, for results in `out` of the folder. It finds no Python, so that no PyTorch of the machine counts, and
+    /// obeys Ctrl-C even where the tests do not.
+    fn command(binary: &Path, variables: &[(&str, &str)], folder: &Path) -> Command {
+        fs::create_dir(folder.join("commands")).expect("the folder can be written");
         let programs = [
             "bash", "sed", "dirname", "mkdir", "rm", "mktemp", "date", "uname", "timeout", "cat", "head", "tail", "mv",
             "grep", "sleep", "env",
@@ -33,14 +42,14 @@ impl Ran {
         for program in programs {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let found = std::env::split_paths(&path).map(|path| path.join(program)).find(|path| path.exists());
-            let link = folder.path().join("commands").join(program);
+            let link = folder.join("commands").join(program);
             std::os::unix::fs::symlink(found.unwrap_or_else(|| panic!("no {program}")), link)
                 .expect("a link can be made");
         }
-        let mut command = Command::new("bash");
-        command.arg(SCRIPT).arg(folder.path().join("out")).env("PATH", folder.path().join("commands"));
-        command.env("CALIBRATE", binary).envs(variables.iter().copied());
-        Self { output: command.output().expect("there is a bash"), folder }
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,TERM", "bash", SCRIPT]).arg(folder.join("out"));
+        command.env("PATH", folder.join("commands")).env("CALIBRATE", binary).envs(variables.iter().copied());
+        command
     }
 
     fn file(&self, name: &str) -> String {
@@ -101,6 +110,7 @@ fn one_failure_stops_no_other_part() {
         ("QUICK_LIMIT", "1s"),
         ("REPLAY_LIMIT", "1s"),
         ("PART_LIMIT", "300"),
+        ("TOTAL_LIMIT", "3000"),
     ];
     let ran = Ran::with(Path::new(env!("CARGO_BIN_EXE_calibrate")), &variables);
     assert_eq!(ran.output.status.code(), Some(1), "{ran:?}");
@@ -141,6 +151,75 @@ fn the_exit_code_says_whether_all_parts_passed() {
     assert_eq!(ran.files(), ["log.txt", "summary.txt"]);
 }
 
+/// What stands there is somebody's minutes on a card.
+#[test]
+fn results_of_an_earlier_run_are_refused_and_stay() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let stand_in = stand_in(folder.path(), "exit 1");
+    let out = folder.path().join("out");
+    fs::create_dir(&out).expect("the folder can be written");
+    fs::write(out.join("profile-a.toml"), "measured").expect("the folder can be written");
+    let output = Ran::command(&stand_in, &[], folder.path()).output().expect("there is a bash");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("out holds results of an earlier run: profile-a.toml\n  help: name another folder"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(out.join("profile-a.toml")).expect("it stays"), "measured");
+    assert_eq!(fs::read_dir(&out).expect("it stays").count(), 1, "nothing was written");
+}
+
+/// Ctrl-C goes to the script's process group: the part that runs ends, no other begins, and the summary says so.
+#[test]
+fn an_interruption_ends_the_running_part_and_all_others() {
+    for signal in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().expect("a folder to write to");
+        let pid = folder.path().join("pid");
+        let hangs = format!(
+            "case $1 in --version | --list | --self-check) exit 0 ;; esac\necho $$ >'{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 600",
+            pid.display()
+        );
+        let mut command = Ran::command(&stand_in(folder.path(), &hangs), &[], folder.path());
+        command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut script = command.spawn().expect("there is a bash");
+        let since = Instant::now();
+        while !pid.exists() {
+            assert!(since.elapsed() < Duration::from_mins(1), "the second part begins");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let kill = |arguments: &[&str]| Command::new("kill").args(arguments).output().expect("there is a kill");
+        assert!(kill(&["-s", signal, "--", &format!("-{}", script.id())]).status.success());
+        let ended = script.wait().expect("the script ends");
+        assert_eq!(ended.code(), Some(130), "{signal}");
+        assert!(since.elapsed() < Duration::from_mins(1), "long before the part would have ended");
+        let running = fs::read_to_string(&pid).expect("it was written");
+        assert!(!kill(&["-s", "0", running.trim()]).status.success(), "the part was ended too");
+        let summary = fs::read_to_string(folder.path().join("out/summary.txt")).expect("it is written all the same");
+        let has =
+            |part: &str, result: &str| summary.lines().any(|line| line.starts_with(part) && line.contains(result));
+        assert!(has("self-check", "passed") && has("probe-rules", "INTERRUPTED"), "{summary}");
+        assert!(
+            !summary.contains("calibration") && summary.contains("\nInterrupted: what is missing above"),
+            "{summary}"
+        );
+    }
+}
+
+/// A part gets what is left of the time for all, and nothing begins after it.
+#[test]
+fn all_parts_together_have_a_limit() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let hangs = r"case $1 in --version | --list) exit 0 ;; esac; exec sleep 600";
+    let since = Instant::now();
+    let ran = Ran::with(&stand_in(folder.path(), hangs), &[("TOTAL_LIMIT", "2")]);
+    assert!(since.elapsed() < Duration::from_secs(30), "self-check alone would have had 45 seconds");
+    assert_eq!(ran.output.status.code(), Some(1), "{ran:?}");
+    let parts = ran.parts();
+    assert!(parts[0].1.starts_with("TIMED OUT after "), "{parts:?}");
+    assert_eq!(parts.iter().filter(|(_, result)| result == "NOT RUN, no time was left").count(), 5, "{parts:?}");
+}
+
 /// Every part would fail alike: the reason is told once.
 #[test]
 fn without_a_gpu_it_ends_at_once_and_says_why() {
@@ -161,4 +240,6 @@ fn without_a_binary_or_with_a_wrong_one_it_says_so() {
     let usage = Command::new("bash").arg(SCRIPT).output().expect("there is a bash");
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("calibrate/on-gpu.sh OUTDIR"), "{usage:?}");
+    let help = Command::new("bash").args([SCRIPT, "--help"]).output().expect("there is a bash");
+    assert_eq!((help.status.code(), help.stdout, help.stderr.as_slice()), (Some(0), usage.stderr, &b""[..]));
 }

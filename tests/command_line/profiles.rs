@@ -238,3 +238,66 @@ fn a_profile_is_named_or_a_file() {
     assert_eq!(run("textbook"), run("mine.toml"));
     assert_ne!(run("textbook"), run("a100-llama-3-8b"));
 }
+
+/// A scenario for an A100 on other cards; without a statement, and of a card that nobody knows, nothing is said.
+#[test]
+fn attention_of_another_card_is_warned_of() {
+    let scenario = fs::read_to_string(root().join("scenarios/chunked.toml")).expect("it is there");
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let warnings = |text: &str, profile: &str| {
+        fs::write(folder.path().join("scenario.toml"), text).expect("writable");
+        let answer = sim_in(folder.path(), &["check", "scenario.toml", "--profile", profile]);
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        let said = answer.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ours = said.split("warning[").filter_map(|warning| warning.strip_prefix("attention_support]: "));
+        ours.map(|warning| warning.trim().to_owned()).collect::<Vec<_>>()
+    };
+    insta::assert_snapshot!(
+        warnings(&scenario, "h200-llama-3.1-8b").join("\n"),
+        @r#"attention_support = "UNIFORM_BATCH" is stated, and on the profile's device (NVIDIA H200) vLLM takes FlashAttention 3 unless told otherwise, which is ALWAYS: which steps run as FULL graphs depends on it; set what the server's log says"#
+    );
+    for (profile, count) in
+        [("a100-llama-3-8b", 0), ("rtx4090-llama-3.1-8b", 0), ("textbook", 0), ("h100-llama-2-7b", 1)]
+    {
+        assert_eq!(warnings(&scenario, profile).len(), count, "{profile}");
+    }
+    let silent = scenario.replace("attention_support = \"UNIFORM_BATCH\"\n", "");
+    assert_ne!(silent, scenario);
+    assert!(warnings(&silent, "h200-llama-3.1-8b").is_empty());
+    let right = scenario.replace("\"UNIFORM_BATCH\"", "\"ALWAYS\"");
+    assert!(warnings(&right, "h200-llama-3.1-8b").is_empty());
+    // A measured profile states its device's compute capability.
+    fs::copy(root().join("tests/calibrate/double.toml"), folder.path().join("double.toml")).expect("it is there");
+    assert_eq!((warnings(&scenario, "double.toml").len(), warnings(&right, "double.toml").len()), (1, 0));
+}
+
+/// The steps that `calibrate replay` is shipped with are what the command in GPU.md makes today.
+#[test]
+fn the_committed_steps_are_those_of_their_command() {
+    let gpu = fs::read_to_string(root().join("calibrate/GPU.md")).expect("it is there");
+    let (_, section) = gpu.split_once("## The committed steps").expect("GPU.md says how they are made");
+    let (_, command) = section.split_once("$ sim ").expect("by one run of sim");
+    let (command, _) = command.split_once("\n$").expect("and then awk");
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let mut arguments: Vec<String> = Vec::new();
+    for (place, part) in command.replace("\\\n", " ").split('"').enumerate() {
+        if place % 2 == 1 {
+            arguments.push(part.to_owned());
+        } else {
+            arguments.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    let scenario = root().join("scenarios/chunked.toml").canonicalize().expect("it is there");
+    assert_eq!(arguments[..2], ["run", "scenarios/chunked.toml"]);
+    arguments[1] = scenario.to_str().expect("the path is text").to_owned();
+    sim_in(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>()).done();
+    let made = fs::read_to_string(folder.path().join("run/steps.jsonl")).expect("it was written");
+    assert!(section.contains("NR % 97 == 0"));
+    let kept = made.lines().enumerate().filter(|(at, line)| line.starts_with("{\"header\"") || (at + 1) % 97 == 0);
+    let committed = fs::read_to_string(root().join("calibrate/steps.jsonl")).expect("it is there");
+    let (kept, committed): (Vec<&str>, Vec<&str>) = (kept.map(|(_, line)| line).collect(), committed.lines().collect());
+    assert_eq!(kept.len(), committed.len());
+    for (made, committed) in kept.iter().zip(committed) {
+        assert_eq!(*made, committed, "make them again by the command in calibrate/GPU.md");
+    }
+}

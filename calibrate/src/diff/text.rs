@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Compared, Difference, FigureDifference, KnotDifference, percent, summary};
+use super::{Compared, Difference, FigureDifference, Judgement, KnotDifference, percent, summary};
 use crate::layout::row;
 
 /// What differs between the profiles of these names, and at the end what does not.
@@ -38,7 +38,16 @@ pub(crate) fn write(difference: &Difference, names: [&str; 2], out: &mut impl Wr
         writeln!(out)?;
         row("the same in both: ", &names.join(", "), out)?;
     }
-    Ok(())
+    let Judgement { apart, judged, left_out } = difference.judgement();
+    if judged == 0 {
+        return writeln!(out, "\nno figure has a 95 % interval in both: whether they differ by more is not known");
+    }
+    let left_out = match left_out {
+        0 => String::new(),
+        1 => "; 1 more has no interval in both".to_owned(),
+        many => format!("; {many} more have no interval in both"),
+    };
+    writeln!(out, "\n{apart} of {judged} figures differ by more than their intervals{left_out}")
 }
 
 fn figure(group: &str, FigureDifference { name, compared }: &FigureDifference, out: &mut impl Write) -> io::Result<()> {

@@ -6,7 +6,7 @@
 //! engine that launches more kernels has more gaps.
 
 use super::error::Unusable;
-use super::machine::{Found, curve};
+use super::found::{Found, curve};
 use super::stated::{Statement, positive};
 use crate::graph_mode::Mode;
 use crate::measure::Estimate;

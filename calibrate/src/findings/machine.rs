@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kernels::units::Bytes;
 
 use super::error::Unusable;
+use super::found::{Found, axis, curve};
 use super::gap;
 use super::stated::{Statement, figure, held_out, padding_cost, positive, protocol, rounded};
 use crate::graph_mode::Mode;
@@ -15,17 +16,8 @@ use crate::probe::result::{
 };
 use crate::profile::{
     self, Attention, Axis, Capture, Curve, Grid, Group, Interval, Launch, Machine, Measured, Memory, Pool, Profile,
-    Replay, Surface, Table, Update,
+    Replay, Surface, Update,
 };
-
-/// What a probe found, and how its times were measured.
-#[derive(Debug)]
-pub struct Found<'a, R> {
-    /// What it found.
-    pub result: &'a R,
-    /// How, by what was timed.
-    pub campaigns: &'a BTreeMap<String, Campaign>,
-}
 
 /// What all probes found. Where a probe could not run, a planning figure or nothing takes its place.
 #[derive(Debug)]
@@ -50,13 +42,6 @@ pub struct Findings<'a> {
     pub attention: Option<(Found<'a, DecodeTable>, Found<'a, PrefillTable>)>,
     /// Copies.
     pub bandwidth: Option<Found<'a, Bandwidth>>,
-}
-
-impl<R> Found<'_, R> {
-    /// What is stated of figures with these intervals.
-    pub(super) fn stated(&self, intervals: Vec<(&'static str, Vec<Interval>)>) -> Measured {
-        Measured { protocol: protocol(self.campaigns), intervals, ..Measured::default() }
-    }
 }
 
 /// The machine half.
@@ -269,20 +254,6 @@ fn head(found: &Found<'_, HeadTable>, statement: &Statement) -> Result<Group<Cur
     Ok(statement.kernels(curve, method, Some(valid), measured))
 }
 
-pub(super) fn curve<R>(
-    what: &'static str,
-    quantity: &str,
-    points: &[(f64, Estimate)],
-    found: &Found<'_, R>,
-) -> Result<(Curve, Measured, String), Unusable> {
-    let x: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
-    let axis = axis(what, x)?;
-    let (y, intervals) = points.iter().map(|(_, us)| positive(*us)).unzip();
-    let valid = format!("{} to {} {quantity}", axis.knots()[0], axis.last());
-    let measured = found.stated(vec![("us", intervals)]);
-    Ok((Curve::Table(Table { axis, y, measured_to: None }), measured, valid))
-}
-
 fn attention(
     decode: &Found<'_, DecodeTable>,
     prefill: &Found<'_, PrefillTable>,
@@ -349,14 +320,6 @@ fn grid(what: &'static str, points: &[([f64; 2], Estimate)]) -> Result<(Grid, Ve
         }
     }
     Ok((Grid { x, y, values }, intervals))
-}
-
-fn axis(what: &'static str, knots: Vec<f64>) -> Result<Axis, Unusable> {
-    let shown = format!("{knots:?}");
-    Axis::new(knots).ok_or_else(|| Unusable {
-        what,
-        problem: format!("measured at {shown}: expected two or more different places, rising"),
-    })
 }
 
 /// The estimate in the middle, with the middle of all ends: of figures that should be the same.

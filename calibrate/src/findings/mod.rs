@@ -3,6 +3,7 @@
 mod achieved;
 mod engine;
 mod error;
+mod found;
 mod gap;
 mod machine;
 mod magnitude;
@@ -12,7 +13,8 @@ mod stated;
 pub use achieved::Achieved;
 pub use engine::declared_engine;
 pub use error::Unusable;
-pub use machine::{Findings, Found, machine};
+pub use found::Found;
+pub use machine::{Findings, machine};
 pub use magnitude::implausible;
 pub use rungs::rungs;
 pub use stated::{Statement, clock_range_mhz, left_out};

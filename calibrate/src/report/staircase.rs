@@ -36,7 +36,16 @@ fn table(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
     match treads.len().saturating_sub(LISTED) {
         0 => Ok(()),
         more => sentence(&format!("and {more} treads beyond"), out),
+    }?;
+    let falls = |edge: &Edge| edge.jump < 0.0;
+    let (edges, doubtful) = (&of_steps.stairs.edges, &of_steps.stairs.doubtful);
+    if edges.iter().any(falls) || doubtful.iter().any(|(edge, _)| falls(edge)) {
+        sentence(
+            "an edge below zero: more rows take less time, for the library has a faster kernel there, or the table scatters",
+            out,
+        )?;
     }
+    Ok(())
 }
 
 /// What lies between the tread that ends here and the next.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layout::{self, WIDTH};
-use crate::profile::{BUILTIN, Interval};
+use crate::profile::{BUILTIN, Curve, Interval};
 
 fn report(profile: &Profile) -> String {
     let mut out = Vec::new();
@@ -74,6 +74,25 @@ fn edges_are_jumps_that_stand_out_of_the_intervals() {
     profile.machine.dense.measured = None;
     assert_eq!(lines(&profile, "exactly here").len(), 3);
     assert!(report(&profile).contains("the profile states no errors of these times"));
+}
+
+/// From 129 rows on everything takes a millisecond less than at 128.
+#[test]
+fn an_edge_below_zero_has_a_footnote() {
+    let words = |profile: &Profile| report(profile).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut profile = double();
+    assert!(!words(&profile).contains("an edge below zero"));
+    let Curve::Table(table) = &mut profile.machine.dense.figures else { panic!("a table") };
+    let from = table.x().partition_point(|rows| *rows < 129.0);
+    for us in &mut table.y[from..] {
+        *us -= 1_600.0;
+    }
+    let intervals = &mut profile.machine.dense.measured.as_mut().unwrap().intervals[0].1;
+    for interval in &mut intervals[from..] {
+        *interval = Interval { low: interval.low - 1_600.0, high: interval.high - 1_600.0, ..*interval };
+    }
+    let report = words(&profile);
+    assert!(report.contains("exactly here 129 to 256") && report.contains("an edge below zero: more rows"), "{report}");
 }
 
 #[test]

@@ -39,6 +39,14 @@ impl Engine {
         }
     }
 
+    /// Whether the table of its server has this key.
+    pub(super) fn states(self, check: &Check<'_>, key: &str) -> bool {
+        let (_, engine) = self.table().split_once('.').unwrap_or_default();
+        let server = check.top_level("server").and_then(|server| server.get_ref().as_table());
+        let table = server.and_then(|server| server.get(engine)).and_then(|table| table.get_ref().as_table());
+        table.is_some_and(|table| table.contains_key(key))
+    }
+
     /// The engine that `[server]` names, before anything else is known. Other faults of that table are left to its form.
     pub(super) fn of(check: &Check<'_>) -> Result<Self, ScenarioError> {
         let Some(server) = check.top_level("server").and_then(|server| server.get_ref().as_table()) else {

@@ -78,6 +78,8 @@ pub struct Scenario {
     pub expect: Vec<Expectation>,
     /// What is accepted but likely to surprise, one sentence each, with its line.
     pub warnings: Vec<String>,
+    /// Whether the server's `attention_support` is stated, rather than the default or that of a backend.
+    pub states_attention_support: bool,
     traffic_span: Span,
     unsimulated: Vec<Unsimulated>,
 }
@@ -360,6 +362,7 @@ impl Scenario {
             budget: objectives::budget(&check, &form.budget)?,
             warm_up: objectives::warm_up(&check, form.warm_up.as_ref(), &traffic)?,
             expect: objectives::expectations(&check, &form.expect, &candidates)?,
+            states_attention_support: Engine::Vllm.states(&check, "attention_support"),
             warnings: check.warnings,
             server,
             model,

@@ -11,6 +11,7 @@ use crate::engine::options::{DecodeBatch, EngineOptions, Limit, Limits};
 use crate::engine::plan::GraphPlan;
 use crate::engine::sglang::settings::LLAMA_2_PREFILL_MAX;
 use crate::engine::shape::{RuntimeMode, StepShape};
+use crate::engine::vllm::attention::ComputeCapability;
 use crate::price::prefilling;
 use crate::scenario::{Budget, Scenario};
 use crate::server::Setup;
@@ -152,6 +153,7 @@ fn about_profile(scenario: &Scenario, profile: &Profile) -> Vec<Warning> {
         ));
     }
     warnings.extend(about_device_memory(scenario, profile));
+    warnings.extend(about_attention_support(scenario, profile));
     warnings.extend(about_measurement(profile));
     warnings
 }
@@ -169,6 +171,27 @@ fn about_device_memory(scenario: &Scenario, profile: &Profile) -> Option<Warning
              those of the profile's device"
         );
         Warning::general("profile_mismatch", message)
+    })
+}
+
+/// A scenario that was written for one card keeps its attention when another's profile takes the place of its own.
+fn about_attention_support(scenario: &Scenario, profile: &Profile) -> Option<Warning> {
+    let EngineOptions::Vllm(options) = &scenario.server else { return None };
+    let stated = scenario.states_attention_support.then_some(options.graphs.attention_support)?;
+    let device = &profile.identity.device;
+    let measured = profile.measurement.as_ref().and_then(|run| run.compute_capability.as_ref());
+    let capability = match measured {
+        Some(capability) => capability.parse().ok()?,
+        None => ComputeCapability::of_card(device)?,
+    };
+    let (version, of_device) = capability.default_flash_attention()?;
+    (stated != of_device).then(|| {
+        let message = format!(
+            "attention_support = \"{stated}\" is stated, and on the profile's device ({device}) vLLM takes FlashAttention \
+             {version} unless told otherwise, which is {of_device}: which steps run as FULL graphs depends on it; set what the \
+             server's log says"
+        );
+        Warning::general("attention_support", message)
     })
 }
 

@@ -87,6 +87,25 @@ impl ComputeCapability {
         self.major == 10
     }
 
+    /// That of a card by the name that its driver gives it; of those that the built-in profiles are about.
+    #[must_use]
+    pub fn of_card(name: &str) -> Option<Self> {
+        const CARDS: [(&str, u32, u32); 5] =
+            [("A100", 8, 0), ("H100", 9, 0), ("H200", 9, 0), ("L40", 8, 9), ("RTX 4090", 8, 9)];
+        let named = |card: &str| format!(" {name} ").replace('-', " ").contains(&format!(" {card} "));
+        let found = CARDS.into_iter().find(|(card, ..)| named(card));
+        found.map(|(_, major, minor)| Self { major, minor })
+    }
+
+    /// The FlashAttention that serves there where nobody chooses a backend, and how far it supports full graphs. `None` of
+    /// data-centre Blackwell, where the engine prefers other backends, whose level depends on more than the device.
+    #[must_use]
+    pub fn default_flash_attention(self) -> Option<(u32, AttentionSupport)> {
+        let version = self.flash_attn_version();
+        let support = if version == 2 { AttentionSupport::UniformBatch } else { AttentionSupport::Always };
+        (!self.is_data_center_blackwell()).then_some((version, support))
+    }
+
     /// The FlashAttention that the engine takes by default.
     const fn flash_attn_version(self) -> u32 {
         match self.major {
@@ -226,6 +245,27 @@ mod tests {
         assert_eq!(level(capability(10, 3)), Ok(Always));
         assert_eq!(level(capability(12, 0)), Ok(UniformBatch));
         assert_eq!(level(AttentionFacts { flash_attn_version: Some(2), ..capability(9, 0) }), Ok(UniformBatch));
+    }
+
+    #[test]
+    fn what_serves_by_default_is_the_level_of_flash_attention() {
+        for (major, minor) in [(8, 0), (8, 9), (9, 0), (12, 0)] {
+            let facts = capability(major, minor);
+            let (_, level) = facts.compute_capability.and_then(ComputeCapability::default_flash_attention).unwrap();
+            assert_eq!(support("FLASH_ATTN", &facts), Ok(level));
+        }
+        assert_eq!(ComputeCapability { major: 10, minor: 0 }.default_flash_attention(), None);
+    }
+
+    #[test]
+    fn cards_are_known_by_whole_words() {
+        let of_card = |name| ComputeCapability::of_card(name).map(|found| (found.major, found.minor));
+        assert_eq!(of_card("NVIDIA A100-SXM4-80GB"), Some((8, 0)));
+        assert_eq!(of_card("NVIDIA H100 80GB HBM3"), Some((9, 0)));
+        assert_eq!(of_card("NVIDIA GeForce RTX 4090"), Some((8, 9)));
+        for unknown in ["textbook GPU", "Driver double", "NVIDIA L40S", "NVIDIA RTX A1000", "NVIDIA GH200 480GB"] {
+            assert_eq!(of_card(unknown), None, "{unknown}");
+        }
     }
 
     #[test]
