@@ -237,7 +237,10 @@ impl Ledger {
             prop_assert!(request.computed <= request.known + ahead);
             prop_assert!(request.computed < scheduler.rules.max_model_len);
             let needed = scheduler.pool.blocks_for(request.computed);
-            let ahead = scheduler.pool.blocks_for(request.computed + 2 * scheduler.rules.drafting.uniform_query() + 1);
+            // Drafts of two steps may have been given up, and the drafter's lookahead stays.
+            let drafting = &scheduler.rules.drafting;
+            let ahead = request.computed + 2 * drafting.uniform_query() + drafting.lookahead_tokens;
+            let ahead = scheduler.pool.blocks_for(ahead);
             prop_assert!((needed..=ahead).contains(&request.held.blocks()));
         }
         let held = Held::distinct_blocks(live.iter().map(|&slot| &scheduler.requests[slot].held));
