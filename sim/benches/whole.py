@@ -5,14 +5,16 @@ SIM is the binary [default: target/release/sim, or that of CARGO_TARGET_DIR]. On
 fastest of a few runs. Prints a line a run; the workload files are read from RUNGWISE_SHARED (default ../shared), and
 what needs them is skipped where they are missing.
 
-Memory is the process's own peak (VmHWM), read every 2 ms. Instructions are counted by the processor (`perf stat`), where
+Memory is the process's own peak (VmHWM), read while it waits to write its report. Instructions are counted by the processor (`perf stat`), where
 the machine lets it, else by valgrind's cachegrind, else not at all.
 """
 
+import fcntl
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -21,8 +23,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / os.environ.get("RUNGWISE_SHARED", "../shared") / "traces/workloads"
+ONE_THREAD = {**os.environ, "RAYON_NUM_THREADS": "1"}
 # Instructions are not counted by cachegrind where a run would take it longer than a minute or two.
-CACHEGRIND_REQUESTS_MAX = 100_000
+CACHEGRIND_REQUESTS_MAX = 1_000_000
 
 SERVER = """schema = 1
 name = "whole"
@@ -87,33 +90,32 @@ def runs():
         yield name, server(max_num_seqs=256, budget=8192) + SYNTHETIC.format(requests=requests), repetitions
 
 
-def peak_kib(process):
-    """VmHWM at the last look before the process ended."""
-    peak = 0
-    while process.poll() is None:
-        try:
-            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-        except OSError:
-            break
-        peak = max([peak, *(int(kib) for kib in re.findall(r"VmHWM:\s*(\d+)", status))])
-        time.sleep(0.002)
-    return peak
+def run(command):
+    """Seconds, and what was written to standard error."""
+    start = time.perf_counter()
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD)
+    seconds = time.perf_counter() - start
+    check(command, ended.returncode, ended.stderr)
+    return seconds, ended.stderr.decode()
 
 
-def run(command, watch):
-    """Seconds, peak memory in KiB or 0 where nobody watches, and what was printed."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=errors, env={**os.environ, "RAYON_NUM_THREADS": "1"})
-        peak = peak_kib(process) if watch else 0
-        status = process.wait()
-        seconds = time.perf_counter() - start
-        out.seek(0)
+def watch(command):
+    """Peak memory in bytes, and the report."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=ONE_THREAD)
+        # The report is larger than such a pipe: the process waits in the middle of it, with the run behind it.
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        select.select([process.stdout], [], [])
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        report = process.stdout.read()
         errors.seek(0)
-        text = errors.read().decode()
-        if status:
-            sys.exit(f"{' '.join(map(str, command))}: exit {status}\n{text}")
-        return seconds, peak, out.read(), text
+        check(command, process.wait(), errors.read())
+    return int(re.search(r"VmHWM:\s*(\d+)", status)[1]) * 1024, json.loads(report)
+
+
+def check(command, status, errors):
+    if status:
+        sys.exit(f"{' '.join(map(str, command))}: exit {status}\n{errors.decode()}")
 
 
 def perf_counts():
@@ -140,7 +142,7 @@ def instructions(command, count, requests):
     prefix, pattern, requests_max = count
     if requests > requests_max:
         return "skipped: too long for valgrind"
-    _, _, _, text = run([*prefix, *command], watch=False)
+    _, text = run([*prefix, *command])
     found = re.search(pattern, text)
     return f"{int(re.sub(r'[,.]', '', found[1])) / 1e6:,.0f} M" if found else "skipped: nothing counted"
 
@@ -152,7 +154,7 @@ def main():
         sys.exit(f"no {sim}: cargo build --release -p sim")
     count = counter()
     print(f"instructions: {'skipped: no perf counter, no valgrind' if count is None else count[0][0]}")
-    start_up = min(run([sim, "check", ROOT / "scenarios/chunked.toml"], watch=False)[0] for _ in range(7))
+    start_up = min(run([sim, "check", ROOT / "scenarios/chunked.toml"])[0] for _ in range(7))
     print(f"start-up (`sim check` of five candidates): {start_up * 1e3:.1f} ms")
     columns = "{:<62}{:>11}{:>9}{:>11}{:>11}{:>12}{:>9}{:>9}  {}"
     heads = ("steps", "wall s", "M steps/s", "req/s", "sim s/s", "decoding", "MB", "instructions")
@@ -162,14 +164,12 @@ def main():
             file = pathlib.Path(folder) / "whole.toml"
             file.write_text(scenario)
             command = [sim, "run", file, "--format", "json"]
-            # Watching takes time of the other core only, but the clock is read without it all the same.
-            seconds = min(run(command, watch=False)[0] for _ in range(repetitions))
-            _, peak, report, _ = run(command, watch=True)
-            report = json.loads(report)
+            seconds = min(run(command)[0] for _ in range(repetitions))
+            peak, report = watch(command)
             (figures,) = report["candidates"]
             requests, steps = report["scenario"]["requests"], figures["steps"]
             rates = (f"{steps / seconds / 1e6:.2f}", f"{requests / seconds:,.0f}", f"{figures['duration_s'] / seconds:,.0f}")
-            memory, counted = f"{peak * 1024 / 1e6:.1f}", instructions(command, count, requests)
+            memory, counted = f"{peak / 1e6:.1f}", instructions(command, count, requests)
             decoding = f"{figures['median_decode_rows']:g}"
             print(columns.format(name, f"{steps:,}", f"{seconds:.3f}", *rates, decoding, memory, counted), flush=True)
             preempted, hits = figures["preemptions"], figures["prefix_cache"]["hit_tokens"]

@@ -106,7 +106,8 @@ fn traffic(bench: &mut Bench<'_>) -> Vec<String> {
 }
 
 /// A pure decode step by the requests in it: a long run less a short one, so that prompts do not count. The tables of
-/// the named profile end at 512 requests and 32,768 tokens of context; the textbook's lines go on.
+/// the named profile end at 512 requests and 32,768 tokens of context; the textbook's attention is a constant that never
+/// ends.
 fn batch(bench: &mut Bench<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for (profile, stepping, tokens) in [
