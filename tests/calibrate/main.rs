@@ -98,12 +98,40 @@ fn check_believes_no_measurement_that_cannot_be() {
         &double.replace("2026-01-31T09:30:00Z\"\ncalibrate", "yesterday\"\ncalibrate"),
         "yesterday: expected a date",
     );
-    refused(&double.replace("total_bytes = 150323855360", "total_bytes = 1"), "1 B: expected at least");
+    refused(&double.replace("total_bytes = 150323855360", "total_bytes = 1073741824"), "1.00 GiB: expected at least");
     refused(&double.replace("layers = 32", "layers = 999"), "kernel nodes: expected");
     let (start, end) = (double.find("[measurement]"), double.find("[machine.memory]"));
     let (before, after) = (&double[..start.expect("it is there")], &double[end.expect("it is there")..]);
     let alone = format!("{before}{after}").replace("kind = \"double\"", "kind = \"measured\"");
     refused(&alone, "machine.memory.provenance: measured figures without");
+}
+
+/// One fault each, with the place, what was expected and the way out.
+#[test]
+fn check_says_what_cannot_be_measured() {
+    let folder = tempfile::tempdir().expect("a folder to write to");
+    let file = folder.path().join("mine.toml");
+    let double = include_str!("double.toml");
+    let faults = [
+        ("weight_layers = 8", "weight_layers = 99"),
+        ("date = \"2026-01-31T09:30:00Z\"", "date = \"1970-01-01T00:01:15Z\""),
+        ("date = \"2026-01-31T09:30:00Z\"", "date = \"2026-01-31T09:30:60Z\""),
+        ("cuda_version = \"12.9\"", "cuda_version = \"latest\""),
+        ("engine = \"vllm\"", "engine = \"vlm\""),
+        ("nodes = [420, 420", "nodes = [420, 26.5"),
+        ("total_bytes = 150323855360", "total_bytes = 1000"),
+        ("read_gb_per_s = { low = 4288.4, high = 4331.5", "read_gb_per_s = { low = 4288.4, high = 1e9"),
+        ("node_us = { low = 0.2425, high = 0.2575, samples = 24 }\n", ""),
+        ("worst_percent = 4.7", "worst_percent = 0.1"),
+    ];
+    let messages = faults.map(|(from, to)| {
+        assert!(double.contains(from), "{from}");
+        fs::write(&file, double.replacen(from, to, 1)).expect("the folder can be written");
+        let output = calibrate(&["check", file.to_str().expect("the path is text")]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), ""), "{to}");
+        text(&output.stderr).replace(&format!("{}/", folder.path().display()), "")
+    });
+    insta::assert_snapshot!(messages.join("\n"));
 }
 
 #[test]

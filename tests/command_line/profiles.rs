@@ -97,6 +97,11 @@ fn a_mode_that_was_not_measured_is_warned_of_where_it_is_used() {
     let whole = fs::read_to_string(root().join("tests/calibrate/double.toml")).expect("it is there");
     let (from, to) = (whole.find("[measurement.piecewise]").expect("it is there"), whole.find("[machine.memory]"));
     let folder = measured_profile(&whole[from..to.expect("it is there")], "");
+    let path = folder.path().join("double.toml");
+    let text = fs::read_to_string(&path).expect("just written");
+    let said = "[[measurement.not_measured]]\nwhat = \"PIECEWISE graphs\"\nwhy = \"only FULL was captured\"\n\n\
+                [measurement.full]";
+    fs::write(path, text.replace("[measurement.full]", said)).expect("writable");
     let warned = |mode: &str| {
         let text = fs::read_to_string(folder.path().join("scenario.toml")).expect("it is there");
         let candidate = format!("[[candidate]]\nname = \"other\"\ncudagraph_mode = \"{mode}\"\n");

@@ -19,7 +19,7 @@ use crate::model::{Limits, Model};
 use crate::padding::TableStairs;
 use crate::partial::{PartialResults, Piece, RunFacts};
 use crate::plan::{self, BLOCK_SIZE, Part, Plan, PlanRequest};
-use crate::profile::{KeptWarning, Profile};
+use crate::profile::{self, KeptWarning, Profile};
 use crate::progress::Display;
 use crate::served_model::{ModelRequest, ServedModel};
 use crate::state::{Concern, MachineState};
@@ -94,7 +94,7 @@ fn measure(
     out: &mut impl Write,
 ) -> Result<Profile, Failure> {
     let piece = Piece {
-        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        date: profile::beginning(SystemTime::now())?,
         options: typed_options(),
         took_s: 0.0,
         warnings: machine.concerns.iter().map(KeptWarning::from).collect(),

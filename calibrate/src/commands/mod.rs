@@ -36,6 +36,8 @@ use crate::device_name::DeviceNotFound;
 use crate::exit::Exit;
 #[cfg(feature = "gpu")]
 use crate::probe::ProbeError;
+#[cfg(feature = "gpu")]
+use crate::profile::ClockNotSet;
 use crate::profile::ProfileError;
 #[cfg(feature = "gpu")]
 use crate::replay::LogError;
@@ -53,6 +55,10 @@ pub(crate) enum Failure {
     /// A bad profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A clock that was never set.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Clock(#[from] ClockNotSet),
     /// A GPU that could not be used.
     #[cfg(feature = "gpu")]
     #[error(transparent)]
@@ -134,7 +140,7 @@ impl Failure {
             #[cfg(feature = "gpu")]
             Self::Ended(error) => error.exit(),
             #[cfg(feature = "gpu")]
-            Self::File { .. } => Exit::Unexpected,
+            Self::File { .. } | Self::Clock(_) => Exit::Unexpected,
             #[cfg(feature = "gpu")]
             Self::Unfinished(unfinished) => unfinished.why.exit(),
         }
@@ -144,6 +150,8 @@ impl Failure {
     fn diagnostic(&self) -> Option<&dyn Diagnostic> {
         match self {
             Self::Profile(error) => Some(error),
+            #[cfg(feature = "gpu")]
+            Self::Clock(error) => Some(error),
             #[cfg(feature = "gpu")]
             Self::Device(error) => Some(error),
             #[cfg(feature = "gpu")]

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::fit::HeldOut;
 use crate::measure::{Campaign, Estimate, StoppedBy};
 use crate::probe::result::Padding;
-use crate::profile::{self, Group, Interval, Kind, Measured, NotMeasured, PaddingCost, Protocol, Provenance};
+use crate::profile::{
+    self, Group, Interval, Kind, LEAST_FIGURE, Measured, NotMeasured, PaddingCost, Protocol, Provenance,
+};
 
 /// Whose figures they are.
 #[derive(Clone, Debug)]
@@ -29,11 +31,14 @@ pub(super) fn figure(estimate: Estimate) -> (f64, Interval) {
     (value, Interval { low: low.min(value), high: high.max(value), samples: estimate.samples.max(1) })
 }
 
-/// The same, the figure more than zero: as small as a clock can tell apart where the estimate is not.
+/// The same, the figure more than zero: [`LEAST_FIGURE`] where the estimate is not.
 pub(super) fn positive(estimate: Estimate) -> (f64, Interval) {
-    const LEAST: f64 = 1e-6;
     let (value, interval) = figure(estimate);
-    if value > 0.0 { (value, interval) } else { (LEAST, Interval { high: interval.high.max(LEAST), ..interval }) }
+    if value >= LEAST_FIGURE {
+        (value, interval)
+    } else {
+        (LEAST_FIGURE, Interval { high: interval.high.max(LEAST_FIGURE), ..interval })
+    }
 }
 
 pub(super) fn rounded(value: f64) -> f64 {

@@ -2,7 +2,9 @@
 
 use super::curve::{Axis, Outside, Place, Reading};
 
-/// Attention costs of the whole model, in microseconds.
+/// Attention costs of the whole model, in microseconds: up to 100 s a step where measured, and no step takes less than a quarter
+/// of what one of fewer requests or tokens does, intervals and 20 us apart. Requests and tokens of a chunk are whole; tokens of
+/// context, a mean, need not be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
     /// (decoding requests, mean KV tokens per request) -> microseconds.
@@ -15,7 +17,7 @@ pub struct Attention {
     /// The backend runs prefills and decodes in separate kernels, so a mixed step is their sum. Otherwise, and without
     /// a mixed table, the sum is only a stand-in and must be flagged.
     pub separate_kernels: bool,
-    /// Microseconds of one padded request under FULL, which carries no KV.
+    /// Microseconds of one padded request under FULL, which carries no KV. Up to 10^6 where measured.
     pub padded_request_us: f64,
 }
 

@@ -1,4 +1,5 @@
-//! The engine half of a profile: what a Python engine adds and a calibration run cannot see.
+//! The engine half of a profile: what a Python engine adds and a calibration run cannot see. Most of it is declared; of figures
+//! that somebody measured, reading refuses what lies outside the ranges below.
 
 use kernels::units::Bytes;
 
@@ -21,7 +22,7 @@ pub struct Engine {
     pub startup: Group<Startup>,
 }
 
-/// Operations of one step of the whole model.
+/// Operations of one step of the whole model: up to 10^6 of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ops {
     /// Launched one by one when compilation is off.
@@ -30,11 +31,11 @@ pub struct Ops {
     pub compiled: u32,
     /// Kernel nodes of one FULL graph, or of all pieces of one PIECEWISE descriptor together.
     pub graph_nodes: u32,
-    /// Attention operations launched between the pieces of a PIECEWISE replay.
+    /// Attention operations launched between the pieces of a PIECEWISE replay; part of `compiled`.
     pub attention_launches: u32,
 }
 
-/// Host microseconds per operation that the framework spends on top of the launch.
+/// Host microseconds per operation that the framework spends on top of the launch. Up to 100,000.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DispatchCost {
     /// Per operation when compilation is off.
@@ -59,15 +60,15 @@ pub struct PlanningRange {
 /// Host cost of a step outside its launches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
-    /// Microseconds per step: scheduling, input preparation, output handling.
+    /// Microseconds per step: scheduling, input preparation, output handling. Up to 10 s.
     pub step_overhead_us: f64,
-    /// Microseconds per scheduled request.
+    /// Microseconds per scheduled request. Up to 10^6.
     pub per_request_us: f64,
-    /// Microseconds per step that runs a graph: dispatch and padding bookkeeping.
+    /// Microseconds per step that runs a graph: dispatch and padding bookkeeping. Up to 10^6.
     pub padding_bookkeeping_us: f64,
 }
 
-/// Peak activation memory of a step: `base + per_row * max_num_batched_tokens`.
+/// Peak activation memory of a step: `base + per_row * max_num_batched_tokens`. Up to 16 TiB each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activation {
     /// Whatever the step.
@@ -76,7 +77,7 @@ pub struct Activation {
     pub per_row: Bytes,
 }
 
-/// Seconds of starting the engine, captures apart.
+/// Seconds of starting the engine, captures apart. Up to a day each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Startup {
     /// Tracing the model's Python code for compilation, whatever the compile cache holds.

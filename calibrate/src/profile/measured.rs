@@ -5,6 +5,9 @@ use super::{
     Pool, Replay, Startup, Surface, Update,
 };
 
+/// The least that calibrate writes of what takes any time at all, in the figure's unit: what it cannot tell from nothing.
+pub const LEAST_FIGURE: f64 = 1e-6;
+
 /// How the figures of one group were measured (GPU specification section 4).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
@@ -15,7 +18,8 @@ pub struct Measured {
     /// What a row of padding costs, of a table over rows.
     pub padding: Option<PaddingCost>,
     /// Intervals by the figure's key in the file, in the order of [`Figures::figures`]: one, or one a knot of the
-    /// figure's table. A figure without one was counted or read, not timed.
+    /// figure's table. Of measured figures only those that were counted, read from the driver or happen once have none; of a mode
+    /// that was not captured, its own.
     pub intervals: Vec<(&'static str, Vec<Interval>)>,
 }
 
@@ -58,7 +62,7 @@ pub struct Protocol {
     pub warm_up_visits: u32,
     /// Visits more than five median deviations from their median: flagged, and kept.
     pub outliers: u32,
-    /// How much slower the machine became: later over earlier times of the same work; 1 is steady.
+    /// How much slower the machine became: later over earlier times of the same work; 1 is steady, 0.01 to 100 are read.
     pub drift_ratio: f64,
     /// What ended it, in words.
     pub stopped_by: String,
@@ -67,13 +71,13 @@ pub struct Protocol {
 /// The errors at sizes that are left out one after the other and read from their neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
-    /// How many sizes.
+    /// How many sizes; at most those with others to both sides.
     pub sizes: u32,
     /// The median of the errors, percent of the measured value.
     pub median_percent: f64,
-    /// The largest of them.
+    /// The largest of them, not below the median.
     pub worst_percent: f64,
-    /// The size with the largest.
+    /// The size with the largest, one of the table's.
     pub worst_at: f64,
 }
 
@@ -81,7 +85,7 @@ pub struct HeldOut {
 /// themselves, so it cannot be had from the knots and theirs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaddingCost {
-    /// Microseconds a row; negative where larger steps are faster.
+    /// Microseconds a row; negative where larger steps are faster. At most what the largest step takes, to either side.
     pub us_per_row: f64,
     /// Low end of its 95 % interval.
     pub low: f64,
@@ -89,7 +93,7 @@ pub struct PaddingCost {
     pub high: f64,
     /// Rounds that it rests on.
     pub samples: u32,
-    /// The largest size that it was found over.
+    /// The largest size that it was found over, within the table.
     pub to_rows: f64,
 }
 

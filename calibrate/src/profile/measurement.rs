@@ -2,20 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::graph_mode::Mode;
 use crate::state::Concern;
 
 /// One calibration run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// When it began, UTC: `2026-01-31T09:30:00Z`.
+    /// When it began, UTC: `2026-01-31T09:30:00Z`. In 2024 or later, and not later than a day after it is read.
     pub date: String,
-    /// The version of `calibrate`.
+    /// The version of `calibrate`: `0.1.0`.
     pub calibrate_version: String,
     /// What was asked for: its options as typed; of a run in several pieces those of each.
     pub options: String,
-    /// Seconds that it took, all pieces together.
+    /// Seconds that it took, all pieces together; up to 10^6.
     pub took_s: f64,
-    /// The highest CUDA version that the driver supports.
+    /// The highest CUDA version that the driver supports: `12.9`.
     pub cuda_version: Option<String>,
     /// The device's compute capability: `9.0`.
     pub compute_capability: Option<String>,
@@ -24,15 +25,17 @@ pub struct Measurement {
     /// Ranks that the model is sharded over; the geometry is that of one rank, and collectives between them are not
     /// measured. 1: the whole model.
     pub tensor_parallel: u32,
-    /// Layers with weights of their own, where the weights of all would not have fitted: the others shared them.
+    /// Layers with weights of their own, where the weights of all would not have fitted: the others shared them. Fewer than the
+    /// model has.
     pub weight_layers: Option<u32>,
-    /// The lowest and the highest SM clock seen, MHz, where clocks can be read.
+    /// The lowest and the highest SM clock seen, MHz, where clocks can be read; 10 to 10,000.
     pub sm_clock_mhz: Option<[f64; 2]>,
     /// What makes the figures suspect.
     pub warnings: Vec<KeptWarning>,
     /// What a reader could miss, and why it is not there.
     pub not_measured: Vec<NotMeasured>,
-    /// Rung by rung, FULL: the measurements behind pool, capture and replay.
+    /// Rung by rung, FULL: the measurements behind pool, capture and replay. Missing only where [`Measurement::not_measured`] has
+    /// [`NotMeasured::graphs`], and not of both modes.
     pub full: Option<Rungs>,
     /// The same, PIECEWISE.
     pub piecewise: Option<Rungs>,
@@ -65,12 +68,20 @@ pub struct NotMeasured {
     pub why: String,
 }
 
-/// What each captured size cost, in one mode. All columns are of the same length.
+impl NotMeasured {
+    /// What is said of a mode of which no graph was captured.
+    pub fn graphs(mode: Mode) -> String {
+        format!("{mode} graphs")
+    }
+}
+
+/// What each captured size cost, in one mode. All columns are of the same length; sizes, nodes and bytes are whole, times up to
+/// an hour of a capture and 100 s of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rungs {
-    /// Captured sizes, ascending.
+    /// Captured sizes, ascending; all among the rows of the dense table.
     pub rows: Vec<f64>,
-    /// Kernel nodes, all pieces of a PIECEWISE descriptor together.
+    /// Kernel nodes, all pieces of a PIECEWISE descriptor together: half a node to four for each operation of the model.
     pub nodes: Vec<f64>,
     /// Milliseconds of recording.
     pub capture_ms: Vec<f64>,
@@ -78,7 +89,7 @@ pub struct Rungs {
     pub instantiate_ms: Vec<f64>,
     /// Milliseconds of uploading it.
     pub upload_ms: Vec<f64>,
-    /// Bytes by which the shared pool grew, captured largest first.
+    /// Bytes by which the shared pool grew, captured largest first: counted by the pool itself.
     pub pool_growth_bytes: Vec<f64>,
     /// Host microseconds of the first replay.
     pub first_replay_us: Vec<f64>,

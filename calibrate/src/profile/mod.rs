@@ -20,6 +20,7 @@
 
 mod attention;
 mod curve;
+mod date;
 mod engine;
 mod error;
 mod file;
@@ -36,11 +37,12 @@ use crate::graph_mode::Mode;
 
 pub use attention::{Attention, Grid, Mixed, Surface, SurfaceRow};
 pub use curve::{Axis, Curve, Line, Outside, Reading, Table};
+pub use date::{ClockNotSet, beginning};
 pub use engine::{Activation, DispatchCost, Engine, Host, Ops, PlanningRange, Startup};
 pub use error::{Fault, ProfileError};
 pub use identity::{Expected, Identity};
 pub use machine::{Bandwidth, Capture, Launch, Machine, Memory, Pool, Replay, Update};
-pub use measured::{Figure, Figures, HeldOut, Interval, Measured, PaddingCost, Protocol};
+pub use measured::{Figure, Figures, HeldOut, Interval, LEAST_FIGURE, Measured, PaddingCost, Protocol};
 pub use measurement::{KeptWarning, Measurement, NotMeasured, Rungs};
 pub use provenance::{AnyGroup, Group, Kind, Provenance};
 pub use store::BUILTIN;

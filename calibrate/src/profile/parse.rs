@@ -1,7 +1,11 @@
 //! From the file form to a [`Profile`] in which no invalid value exists.
 
 mod measured;
+mod places;
 mod plausible;
+mod ranges;
+mod rule;
+mod run;
 
 use kernels::geometry::{ModelGeometry, ModelShape};
 use kernels::units::Bytes;
@@ -19,50 +23,12 @@ use super::{
     Startup, Surface, Update,
 };
 
+use rule::{BYTES, COUNT, GB_PER_S, MICROSECONDS, PLACE, ROWS, Rule, SECONDS};
+
 type Parsed<T> = Result<T, ProfileError>;
 
-/// What a number may be. Upper limits are far beyond any machine: they catch a wrong unit or a typing slip.
-#[derive(Clone, Copy)]
-struct Rule {
-    zero_allowed: bool,
-    negative_allowed: bool,
-    most: f64,
-    what: &'static str,
-}
-
-impl Rule {
-    const fn positive(most: f64, what: &'static str) -> Self {
-        Self { zero_allowed: false, negative_allowed: false, most, what }
-    }
-
-    const fn or_zero(self) -> Self {
-        Self { zero_allowed: true, ..self }
-    }
-
-    const fn or_less(self) -> Self {
-        Self { negative_allowed: true, ..self.or_zero() }
-    }
-
-    fn accepts(self, value: f64) -> bool {
-        value <= self.most
-            && (value > 0.0 || (value == 0.0 && self.zero_allowed) || (value >= -self.most && self.negative_allowed))
-    }
-
-    fn expectation(self) -> String {
-        if self.negative_allowed {
-            return format!("expected {}, at most {} to either side of zero", self.what, self.most);
-        }
-        let sign = if self.zero_allowed { "zero or more" } else { "more than zero" };
-        format!("expected {}, {sign} and at most {}", self.what, self.most)
-    }
-}
-
-const MICROSECONDS: Rule = Rule::positive(1e9, "microseconds");
-const SECONDS: Rule = Rule::positive(1e6, "seconds");
-const BYTES: Rule = Rule::positive((1_u64 << 50) as f64, "bytes");
-const COUNT: Rule = Rule::positive(1e6, "a count");
-const KNOT: Rule = Rule::positive(1e9, "a count");
-const GB_PER_S: Rule = Rule::positive(1e6, "10^9 bytes per second");
+/// The engines that profiles are made for.
+const ENGINES: [&str; 2] = ["vllm", "sglang"];
 /// The most values of one table.
 const MOST_VALUES: usize = 1 << 20;
 
@@ -85,7 +51,7 @@ impl Profile {
             machine: origin.machine(&file.machine)?,
             engine: origin.engine(&file.engine)?,
         };
-        origin.plausible(&file, &profile)?;
+        origin.plausible(&profile)?;
         Ok(profile)
     }
 }
@@ -237,7 +203,7 @@ impl Origin<'_> {
 
 /// Curves and grids.
 impl Origin<'_> {
-    fn axis(self, key: &str, knots: &Spanned<Vec<Number>>) -> Parsed<Axis> {
+    fn axis(self, key: &str, knots: &Spanned<Vec<Number>>, rule: Rule) -> Parsed<Axis> {
         let values = knots.get_ref();
         if values.len() < 2 || values.len() > MOST_VALUES {
             let problem = format!("{} knots: expected 2 to {MOST_VALUES}", values.len());
@@ -251,7 +217,7 @@ impl Origin<'_> {
                 return Err(self.fault(format!("{key}[{}]", index + 1), pair[1].span(), problem, help));
             }
         }
-        let knot = |(index, value): (usize, &Number)| self.number(&format!("{key}[{index}]"), value, KNOT.or_zero());
+        let knot = |(index, value): (usize, &Number)| self.number(&format!("{key}[{index}]"), value, rule);
         let knots = values.iter().enumerate().map(knot).collect::<Parsed<Vec<f64>>>()?;
         Ok(Axis::new(knots).expect("checked above"))
     }
@@ -273,7 +239,7 @@ impl Origin<'_> {
         us: &Spanned<Vec<Number>>,
         measured_to: Option<&Number>,
     ) -> Parsed<Curve> {
-        let axis = self.axis(&format!("{table}.table.{quantity}"), knots)?;
+        let axis = self.axis(&format!("{table}.table.{quantity}"), knots, ROWS)?;
         let y = self.costs(&format!("{table}.table.us"), us, axis.knots().len())?;
         if let Some(last) = measured_to
             && !axis.knots().contains(last.get_ref())
@@ -291,14 +257,14 @@ impl Origin<'_> {
             let problem = format!("{} values: expected the first and the last row", file.valid_rows.get_ref().len());
             return Err(self.fault(key("valid_rows"), file.valid_rows.span(), problem, "write [first, last]"));
         };
-        let first = self.number(&key("valid_rows"), first, KNOT.or_zero())?;
-        let last = self.number(&key("valid_rows"), last, KNOT.or_zero())?;
+        let first = self.number(&key("valid_rows"), first, ROWS.or_zero())?;
+        let last = self.number(&key("valid_rows"), last, ROWS)?;
         if last <= first {
             let problem = format!("[{first}, {last}]: the last row must lie above the first");
             return Err(self.fault(key("valid_rows"), file.valid_rows.span(), problem, "write [first, last]"));
         }
         let line = Line {
-            x0: self.number(&key("at_rows"), &file.at_rows, KNOT.or_zero())?,
+            x0: self.number(&key("at_rows"), &file.at_rows, PLACE)?,
             y0: self.number(&key("us"), &file.us, MICROSECONDS)?,
             slope: self.number(&key("us_per_row"), &file.us_per_row, MICROSECONDS.or_zero())?,
             valid: [first, last],
@@ -348,8 +314,8 @@ impl Origin<'_> {
         (y_name, y): (&str, &Spanned<Vec<Number>>),
         us: &Spanned<Vec<Number>>,
     ) -> Parsed<Surface> {
-        let x = self.axis(&format!("{table}.table.{x_name}"), x)?;
-        let y = self.axis(&format!("{table}.table.{y_name}"), y)?;
+        let x = self.axis(&format!("{table}.table.{x_name}"), x, ROWS)?;
+        let y = self.axis(&format!("{table}.table.{y_name}"), y, PLACE)?;
         let values = self.costs(&format!("{table}.table.us"), us, x.knots().len() * y.knots().len())?;
         Ok(Surface::Grid(Grid { x, y, values }))
     }
@@ -357,10 +323,10 @@ impl Origin<'_> {
     fn mixed(self, table: &str, file: &MixedFile) -> Parsed<Mixed> {
         let key = |name: &str| format!("{table}.{name}");
         let axes = [
-            self.axis(&key("chunk_tokens"), &file.chunk_tokens)?,
-            self.axis(&key("prefill_context_tokens"), &file.prefill_context_tokens)?,
-            self.axis(&key("decode_requests"), &file.decode_requests)?,
-            self.axis(&key("decode_context_tokens"), &file.decode_context_tokens)?,
+            self.axis(&key("chunk_tokens"), &file.chunk_tokens, ROWS)?,
+            self.axis(&key("prefill_context_tokens"), &file.prefill_context_tokens, PLACE)?,
+            self.axis(&key("decode_requests"), &file.decode_requests, ROWS)?,
+            self.axis(&key("decode_context_tokens"), &file.decode_context_tokens, PLACE)?,
         ];
         let expected = axes.iter().fold(1_usize, |size, axis| size.saturating_mul(axis.knots().len()));
         Ok(Mixed { values: self.costs(&key("us"), &file.us, expected)?, axes })
@@ -403,11 +369,20 @@ impl Origin<'_> {
             device: self.words("identity.device", &file.device)?,
             driver: self.optional_words("identity.driver", file.driver.as_ref())?,
             host_cpu: self.optional_words("identity.host_cpu", file.host_cpu.as_ref())?,
-            engine: self.words("identity.engine", &file.engine)?,
+            engine: self.engine_name("identity.engine", &file.engine)?,
             engine_version: self.optional_words("identity.engine_version", file.engine_version.as_ref())?,
             model_name: self.words("identity.model_name", &file.model_name)?,
             model: self.model(&file.model)?,
         })
+    }
+
+    fn engine_name(self, key: &str, value: &Text) -> Parsed<String> {
+        let found = self.words(key, value)?;
+        if ENGINES.iter().any(|engine| engine.eq_ignore_ascii_case(&found)) {
+            return Ok(found);
+        }
+        let problem = format!("{found}: expected one of {}", ENGINES.join(", "));
+        Err(self.fault(key, value.span(), problem, "name the engine that is simulated with the profile"))
     }
 
     fn model(self, file: &ModelFile) -> Parsed<ModelGeometry> {

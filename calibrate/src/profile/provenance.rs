@@ -72,6 +72,11 @@ impl Kind {
     /// Every kind, in file spelling order.
     pub const ALL: [Self; 5] = [Self::Measured, Self::Imported, Self::Derived, Self::Declared, Self::Double];
 
+    /// Whether calibrate measured the figures, be it on the driver double.
+    pub fn is_measured(self) -> bool {
+        matches!(self, Self::Measured | Self::Double)
+    }
+
     /// The word used in files and reports.
     pub fn as_str(self) -> &'static str {
         match self {

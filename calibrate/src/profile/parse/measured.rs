@@ -1,4 +1,4 @@
-//! What a profile states about its measurement.
+//! What a profile states about the measurement of a group.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,21 +6,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::super::file::{
-    Column, Count, HeldOutFile, IntervalFile, KeptWarningFile, KnotIntervalsFile, MeasuredFile, MeasurementFile,
-    NotMeasuredFile, Number, PaddingCostFile, ProtocolFile, RungsFile, Text,
+    Count, HeldOutFile, IntervalFile, KnotIntervalsFile, MeasuredFile, Number, PaddingCostFile, ProtocolFile,
 };
-use super::super::{
-    Figure, HeldOut, Interval, KeptWarning, Kind, Measured, Measurement, NotMeasured, PaddingCost, Protocol, Rungs,
-};
-use super::{COUNT, Figures, KNOT, MOST_VALUES, Origin, Parsed, Rule, SECONDS};
-
-/// Any figure of a profile; its own rule has been applied to the figure itself.
-const FIGURE: Rule = Rule::positive((1_u64 << 50) as f64, "a number in the figure's unit").or_zero();
-const SLOPE: Rule = Rule::positive(1e9, "microseconds a row").or_less();
-const RATIO: Rule = Rule::positive(1e3, "a ratio");
-const PERCENT: Rule = Rule::positive(1e6, "percent").or_zero();
-const MEGAHERTZ: Rule = Rule::positive(1e5, "MHz");
-const RANKS: Rule = Rule::positive(1024.0, "a count");
+use super::super::{Figure, HeldOut, Interval, Kind, Measured, PaddingCost, Protocol};
+use super::rule::{COUNT, DRIFT, FIGURE, PERCENT, ROWS, Rule, SLOPE, VISITS};
+use super::{Figures, Origin, Parsed};
 
 /// Groups.
 impl Origin<'_> {
@@ -32,7 +22,7 @@ impl Origin<'_> {
         file: &MeasuredFile,
     ) -> Parsed<Measured> {
         let table = format!("{table}.measured");
-        if !matches!(kind, Kind::Measured | Kind::Double) {
+        if !kind.is_measured() {
             let problem = format!("a measurement of {kind} figures: only measured figures have one");
             return Err(self.missing(&table, &problem, "remove the table, or correct the kind"));
         }
@@ -110,9 +100,9 @@ impl Origin<'_> {
         };
         Ok(Protocol {
             rounds: count("rounds", &file.rounds, COUNT)?,
-            warm_up_visits: count("warm_up_visits", &file.warm_up_visits, KNOT.or_zero())?,
-            outliers: count("outliers", &file.outliers, KNOT.or_zero())?,
-            drift_ratio: self.number(&format!("{table}.drift_ratio"), &file.drift_ratio, RATIO)?,
+            warm_up_visits: count("warm_up_visits", &file.warm_up_visits, VISITS.or_zero())?,
+            outliers: count("outliers", &file.outliers, VISITS.or_zero())?,
+            drift_ratio: self.number(&format!("{table}.drift_ratio"), &file.drift_ratio, DRIFT)?,
             stopped_by: self.words(&format!("{table}.stopped_by"), &file.stopped_by)?,
         })
     }
@@ -122,7 +112,7 @@ impl Origin<'_> {
             sizes: self.count(&format!("{table}.sizes"), &file.sizes, COUNT)? as u32,
             median_percent: self.number(&format!("{table}.median_percent"), &file.median_percent, PERCENT)?,
             worst_percent: self.number(&format!("{table}.worst_percent"), &file.worst_percent, PERCENT)?,
-            worst_at: self.number(&format!("{table}.worst_at"), &file.worst_at, KNOT)?,
+            worst_at: self.number(&format!("{table}.worst_at"), &file.worst_at, ROWS)?,
         })
     }
 
@@ -133,8 +123,8 @@ impl Origin<'_> {
             us_per_row: slope("us_per_row", us_per_row)?,
             low: slope("low", low)?,
             high: slope("high", high)?,
-            samples: self.count(&format!("{table}.samples"), samples, KNOT)? as u32,
-            to_rows: self.number(&format!("{table}.to_rows"), to_rows, KNOT)?,
+            samples: self.count(&format!("{table}.samples"), samples, VISITS)? as u32,
+            to_rows: self.number(&format!("{table}.to_rows"), to_rows, ROWS)?,
         };
         let interval = Interval { low: cost.low, high: cost.high, samples: cost.samples };
         self.holds(table, cost.us_per_row, interval, file.span()).map(|_| cost)
@@ -172,7 +162,7 @@ impl Origin<'_> {
         Ok(Interval {
             low: self.number(&format!("{key}.low"), low, FIGURE)?,
             high: self.number(&format!("{key}.high"), high, FIGURE)?,
-            samples: self.count(&format!("{key}.samples"), samples, KNOT)? as u32,
+            samples: self.count(&format!("{key}.samples"), samples, VISITS)? as u32,
         })
     }
 
@@ -182,114 +172,5 @@ impl Origin<'_> {
         }
         let problem = format!("{} to {}: expected an interval that holds the figure, {value}", found.low, found.high);
         Err(self.fault(key, span, problem, "correct the figure or its interval; they are measured together"))
-    }
-}
-
-/// The whole run.
-impl Origin<'_> {
-    pub(super) fn measurement(self, file: &MeasurementFile) -> Parsed<Measurement> {
-        let key = |name: &str| format!("measurement.{name}");
-        let count = |name: &str, value: Option<&Count>, rule: Rule| {
-            value.map(|value| self.count(&key(name), value, rule).map(|count| count as u32)).transpose()
-        };
-        let warning = |(index, file): (usize, &KeptWarningFile)| {
-            let key = |name: &str| format!("measurement.warning[{index}].{name}");
-            Ok(KeptWarning {
-                code: self.words(&key("code"), &file.code)?,
-                what: self.words(&key("what"), &file.what)?,
-                advice: self.optional_words(&key("advice"), file.advice.as_ref())?,
-            })
-        };
-        let left_out = |(index, file): (usize, &NotMeasuredFile)| {
-            let key = |name: &str| format!("measurement.not_measured[{index}].{name}");
-            Ok(NotMeasured { what: self.words(&key("what"), &file.what)?, why: self.words(&key("why"), &file.why)? })
-        };
-        let rungs = |name: &str, file: Option<&RungsFile>| file.map(|file| self.rungs(&key(name), file)).transpose();
-        Ok(Measurement {
-            date: self.date(&key("date"), &file.date)?,
-            calibrate_version: self.words(&key("calibrate_version"), &file.calibrate_version)?,
-            options: self.words(&key("options"), &file.options)?,
-            took_s: self.number(&key("took_s"), &file.took_s, SECONDS.or_zero())?,
-            cuda_version: self.optional_words(&key("cuda_version"), file.cuda_version.as_ref())?,
-            compute_capability: self.optional_words(&key("compute_capability"), file.compute_capability.as_ref())?,
-            gemm_backend: self.words(&key("gemm_backend"), &file.gemm_backend)?,
-            tensor_parallel: count("tensor_parallel", file.tensor_parallel.as_ref(), RANKS)?.unwrap_or(1),
-            weight_layers: count("weight_layers", file.weight_layers.as_ref(), COUNT)?,
-            sm_clock_mhz: file.sm_clock_mhz.as_ref().map(|ends| self.clocks(&key("sm_clock_mhz"), ends)).transpose()?,
-            warnings: file.warning.iter().enumerate().map(warning).collect::<Parsed<_>>()?,
-            not_measured: file.not_measured.iter().enumerate().map(left_out).collect::<Parsed<_>>()?,
-            full: rungs("full", file.full.as_ref())?,
-            piecewise: rungs("piecewise", file.piecewise.as_ref())?,
-        })
-    }
-
-    fn date(self, key: &str, value: &Text) -> Parsed<String> {
-        let date = self.words(key, value)?;
-        if humantime::parse_rfc3339(&date).is_err() {
-            let problem = format!("{date}: expected a date and a time in UTC, such as 2026-01-31T09:30:00Z");
-            return Err(self.fault(key, value.span(), problem, "correct the date"));
-        }
-        Ok(date)
-    }
-
-    fn clocks(self, key: &str, ends: &Column) -> Parsed<[f64; 2]> {
-        let refuse = |problem: String| Err(self.fault(key, ends.span(), problem, "write [lowest, highest]"));
-        let [low, high] = &ends.get_ref()[..] else {
-            return refuse(format!("{} values: expected the lowest and the highest clock", ends.get_ref().len()));
-        };
-        let low = self.number(&format!("{key}[0]"), low, MEGAHERTZ)?;
-        let high = self.number(&format!("{key}[1]"), high, MEGAHERTZ)?;
-        if high < low {
-            return refuse(format!("[{low}, {high}]: the highest lies below the lowest"));
-        }
-        Ok([low, high])
-    }
-
-    fn rungs(self, table: &str, file: &RungsFile) -> Parsed<Rungs> {
-        let rows = file.rows.get_ref();
-        if rows.is_empty() || rows.len() > MOST_VALUES {
-            let problem = format!("{} rungs: expected 1 to {MOST_VALUES}", rows.len());
-            return Err(self.fault(
-                format!("{table}.rows"),
-                file.rows.span(),
-                problem,
-                "remove the table if it is empty",
-            ));
-        }
-        for (index, pair) in rows.windows(2).enumerate() {
-            let (before, after) = (pair[0].get_ref(), pair[1].get_ref());
-            if after <= before {
-                let problem = format!("{after} after {before}: rungs must rise strictly");
-                let key = format!("{table}.rows[{}]", index + 1);
-                return Err(self.fault(key, pair[1].span(), problem, "sort the rungs, all columns alike"));
-            }
-        }
-        let column = |name: &str, column: &Column| {
-            let values = column.get_ref();
-            if values.len() != rows.len() {
-                let problem = format!("{} values for {} rungs", values.len(), rows.len());
-                return Err(self.fault(
-                    format!("{table}.{name}"),
-                    column.span(),
-                    problem,
-                    "give one value for each rung",
-                ));
-            }
-            let value = |(index, value)| self.number(&format!("{table}.{name}[{index}]"), value, FIGURE);
-            values.iter().enumerate().map(value).collect::<Parsed<Vec<f64>>>()
-        };
-        Ok(Rungs {
-            rows: column("rows", &file.rows)?,
-            nodes: column("nodes", &file.nodes)?,
-            capture_ms: column("capture_ms", &file.capture_ms)?,
-            instantiate_ms: column("instantiate_ms", &file.instantiate_ms)?,
-            upload_ms: column("upload_ms", &file.upload_ms)?,
-            pool_growth_bytes: column("pool_growth_bytes", &file.pool_growth_bytes)?,
-            first_replay_us: column("first_replay_us", &file.first_replay_us)?,
-            replay_host_us: column("replay_host_us", &file.replay_host_us)?,
-            replay_device_us: column("replay_device_us", &file.replay_device_us)?,
-            eager_host_us: column("eager_host_us", &file.eager_host_us)?,
-            eager_device_us: column("eager_device_us", &file.eager_device_us)?,
-        })
     }
 }
