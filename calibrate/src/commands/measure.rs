@@ -292,24 +292,30 @@ fn summary(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         "launch   {:.2} us; a replay {:.2} us and {:.3} us a node",
         launch.launch_us, replay.fixed_us, replay.node_us
     )?;
-    let dense = |rows: f64| machine.dense.figures.at(rows).value / 1e3;
-    writeln!(
-        out,
-        "step     {:.2} ms at 1 row, {:.2} ms at 64, {:.2} ms at 256, without attention",
-        dense(1.0),
-        dense(64.0),
-        dense(256.0)
-    )?;
+    let rows = profile.captured_rows();
+    if let [first, .., last] = rows[..] {
+        let dense = |rows: f64| machine.dense.figures.at(rows).value / 1e3;
+        let (middle, row) = (rows[rows.len() / 2], if first > 1.0 { "rows" } else { "row" });
+        let within = if middle < last { format!("{:.2} ms at {middle}, ", dense(middle)) } else { String::new() };
+        let (first_ms, last_ms) = (dense(first), dense(last));
+        writeln!(
+            out,
+            "step     {first_ms:.2} ms at {first} {row}, {within}{last_ms:.2} ms at {last}, without attention"
+        )?;
+    }
     if let Some(of_steps) = TableStairs::of_profile(profile) {
         padding(&of_steps, out)?;
     }
     let (pool, capture) = (&machine.pool.figures, &machine.capture.figures);
-    let [full_ms, piecewise_ms] = [capture.full_s, capture.piecewise_s].map(|seconds| seconds * 1e3);
-    writeln!(
-        out,
-        "graphs   {} and {full_ms:.2} ms a FULL descriptor, {} and {piecewise_ms:.2} ms a PIECEWISE one",
-        pool.full_executable, pool.piecewise_executable
-    )?;
+    let modes = [
+        (Mode::Full, pool.full_executable, capture.full_s),
+        (Mode::Piecewise, pool.piecewise_executable, capture.piecewise_s),
+    ];
+    let captured = modes.into_iter().filter(|(mode, ..)| profile.is_captured(*mode));
+    let captured: Vec<String> = captured
+        .map(|(mode, bytes, seconds)| format!("{bytes} and {:.2} ms a {mode} descriptor", seconds * 1e3))
+        .collect();
+    writeln!(out, "graphs   {}", captured.join(", "))?;
     let warnings = profile.measurement.iter().flat_map(|measurement| &measurement.warnings);
     let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
     if !codes.is_empty() {
@@ -324,8 +330,9 @@ fn padding(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
     let edges = match edges.iter().max_by(|one, other| one.jump.total_cmp(&other.jump)) {
         None => "no edge of tiles is proven".to_owned(),
         Some(largest) => format!(
-            "{} edges of tiles, the highest {:+.1} % after {} rows",
+            "{} {} of tiles, the highest {:+.1} % after {} rows",
             edges.len(),
+            if edges.len() == 1 { "edge" } else { "edges" },
             of_steps.percent(largest),
             largest.below
         ),

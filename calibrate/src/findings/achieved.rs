@@ -3,6 +3,7 @@
 use kernels::geometry::ModelGeometry;
 use kernels::work::dense_work;
 
+use crate::layout::number;
 use crate::probe::result::{Bandwidth, DenseTable};
 use crate::profile::KeptWarning;
 
@@ -45,10 +46,10 @@ impl Achieved {
     /// In words.
     pub fn words(&self) -> String {
         format!(
-            "{:.0} % of the copy bandwidth at {} rows, {:.3} TFLOP/s at {}",
+            "{:.0} % of the copy bandwidth at {}, {} TFLOP/s at {}",
             self.bandwidth_share * 100.0,
-            self.rows_least,
-            self.tflop_per_s,
+            rows(self.rows_least),
+            number(self.tflop_per_s),
             self.rows_most
         )
     }
@@ -68,13 +69,17 @@ impl Achieved {
         let slow = is_slow.then(|| KeptWarning {
             code: "slow_weights".to_owned(),
             what: format!(
-                "at {} rows the dense part streams its weights with {:.0} % of the copy bandwidth: small steps may look slower \
+                "at {} the dense part streams its weights with {:.0} % of the copy bandwidth: small steps may look slower \
                  than an engine's",
-                self.rows_least,
+                rows(self.rows_least),
                 self.bandwidth_share * 100.0
             ),
             advice: None,
         });
         own.into_iter().chain(slow).collect()
     }
+}
+
+fn rows(count: u32) -> String {
+    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }

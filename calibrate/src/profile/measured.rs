@@ -47,6 +47,11 @@ impl Interval {
         self.low <= other.high && other.low <= self.high
     }
 
+    /// Whether it holds zero: its figure, a difference, cannot be told from nothing.
+    pub fn holds_nothing(&self) -> bool {
+        self.low <= 0.0
+    }
+
     /// Half its width in percent of its figure; 0 of a figure that is 0.
     pub fn half_width_percent(&self, figure: f64) -> f64 {
         if figure == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / figure }
@@ -131,18 +136,31 @@ impl Figure {
 }
 
 impl AnyGroup<'_> {
-    /// Half the width of the widest interval of its figures, percent of the figure; `None` where it states none.
+    /// Half the width of the widest interval of its figures, percent of the figure; `None` where it states none. What cannot be
+    /// told from nothing has no share: [`Self::indistinct`].
     pub fn widest_interval_percent(&self) -> Option<f64> {
-        let measured = self.measured?;
-        let figures = self.figures.figures();
-        let widths = figures.iter().flat_map(|figure| {
-            figure
-                .values
-                .iter()
-                .zip(measured.of(figure.name))
-                .map(|(&value, interval)| interval.half_width_percent(value))
-        });
-        widths.reduce(f64::max)
+        let stated = self.stated();
+        let distinct = stated.iter().filter(|(.., interval)| !interval.holds_nothing());
+        let widths = distinct.map(|(_, value, interval)| interval.half_width_percent(*value));
+        widths.reduce(f64::max).or_else(|| (!stated.is_empty()).then_some(0.0))
+    }
+
+    /// The figures that cannot be told from nothing everywhere: those with an interval that begins at zero.
+    pub fn indistinct(&self) -> Vec<&'static str> {
+        let stated = self.stated().into_iter().filter(|(_, value, interval)| *value > 0.0 && interval.holds_nothing());
+        let mut names: Vec<&'static str> = stated.map(|(name, ..)| name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Every value that has an interval, by the name of its figure.
+    fn stated(&self) -> Vec<(&'static str, f64, Interval)> {
+        let Some(measured) = self.measured else { return Vec::new() };
+        let of_figure = |figure: Figure| {
+            let intervals = measured.of(figure.name).iter();
+            figure.values.into_iter().zip(intervals).map(move |(value, interval)| (figure.name, value, *interval))
+        };
+        self.figures.figures().into_iter().flat_map(of_figure).collect()
     }
 }
 

@@ -60,6 +60,11 @@ pub(super) fn steps(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     }
     let points = drawing.points();
     let [low, high] = points.iter().fold([f64::INFINITY, 0.0_f64], |[low, high], &(_, ms)| [low.min(ms), high.max(ms)]);
+    // A curve that is level up to the last digit shown has nothing to draw.
+    if number(low) == number(high) {
+        let [first, last] = drawing.rows;
+        return sentence(&format!("{} ms from {first:.0} to {last:.0} rows", number(low)), out);
+    }
     let floor = (low - (high - low) / 6.0).max(0.0);
     let step = ((high - floor) / (LINES - 1) as f64).max(f64::MIN_POSITIVE);
     let line = |ms: f64| (((ms - floor) / step).round() as usize).min(LINES - 1);

@@ -65,7 +65,8 @@ pub(super) fn memory(profile: &Profile, out: &mut impl Write) -> io::Result<()> 
         (Mode::Piecewise, pool.piecewise_executable, capture.piecewise_s),
     ] {
         let standing = if profile.is_captured(mode) { "" } else { " (not captured: made of the other mode's figures)" };
-        item(&mode.to_string(), &format!("{bytes} and {} s for each rung{standing}", number(seconds)), out)?;
+        let (time, unit) = if seconds < 1.0 { (seconds * 1e3, "ms") } else { (seconds, "s") };
+        item(&mode.to_string(), &format!("{bytes} and {} {unit} for each rung{standing}", number(time)), out)?;
     }
     Ok(())
 }

@@ -29,7 +29,8 @@ fn table(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
     for (place, tread) in treads.iter().take(LISTED).enumerate() {
         let Tread { range: [first, last], line, .. } = tread;
         let rows = if first < last { format!("{first:.0} to {last:.0}") } else { format!("{first:.0}") };
-        let (ms, slope_us) = (number(line.at(*first) / 1e3), number(line.slope));
+        let ms = number(line.at(*first) / 1e3);
+        let slope_us = if first < last { number(line.slope) } else { "-".to_owned() };
         let end = treads.get(place + 1).map_or_else(String::new, |_| end(of_steps, *last));
         writeln!(out, "{}", format!("  {rows:>13} {ms:>8} {slope_us:>9}  {end}").trim_end())?;
     }

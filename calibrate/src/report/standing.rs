@@ -38,10 +38,16 @@ pub(super) fn precision(profile: &Profile, out: &mut impl Write) -> io::Result<(
         let widest = group.widest_interval_percent().map(|width| format!("+-{width:.1} %"));
         let held_out = stated.held_out.map(|held_out| {
             let (median, worst) = (number(held_out.median_percent), number(held_out.worst_percent));
-            format!("; left-out sizes {median} % off, at most {worst} % at {}", held_out.worst_at)
+            match held_out.worst_percent {
+                ..0.00005 => "; left-out sizes exact".to_owned(),
+                _ => format!("; left-out sizes {median} % off, at most {worst} % at {}", held_out.worst_at),
+            }
         });
+        let indistinct = group.indistinct();
+        let indistinct =
+            (!indistinct.is_empty()).then(|| format!("; not told from nothing: {}", indistinct.join(", ")));
         let rounds = stated.protocol.as_ref().map(|protocol| format!(", {} rounds", protocol.rounds));
-        let text = [widest, rounds, held_out].into_iter().flatten().collect::<String>();
+        let text = [widest, rounds, held_out, indistinct].into_iter().flatten().collect::<String>();
         sentence(&format!("{}: {text}", group.name), out)?;
     }
     Ok(())

@@ -42,6 +42,31 @@ fn every_report_fits_eighty_columns_without_colour() {
     }
 }
 
+/// Nothing is drawn where nothing differs, no share is given of what may be nothing, and no worst size where all are exact.
+#[test]
+fn what_is_level_exact_or_nothing_is_said_so() {
+    let mut profile = double();
+    if let Curve::Table(dense) = &mut profile.machine.dense.figures {
+        dense.y = vec![4300.0; dense.y.len()];
+    }
+    let dense = profile.machine.dense.measured.as_mut().unwrap();
+    dense.intervals = vec![("us", vec![Interval { low: 4300.0, high: 4300.0, samples: 24 }; 22])];
+    let held_out = dense.held_out.as_mut().unwrap();
+    (held_out.median_percent, held_out.worst_percent) = (0.0, 0.0);
+    let attention = profile.machine.attention.as_mut().unwrap();
+    attention.figures.padded_request_us = 0.0035;
+    let intervals = &mut attention.measured.as_mut().unwrap().intervals;
+    intervals[0] = ("padded_request_us", vec![Interval { low: 0.0, high: 0.04, samples: 24 }]);
+    let text = report(&profile);
+    for expected in [
+        "\n  4.30 ms from 1 to 512 rows\n",
+        "machine.dense: +-0.0 %, 24 rounds; left-out sizes exact\n",
+        "machine.attention: +-1.0 %, 24 rounds; not told from nothing:\n      padded_request_us\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+}
+
 #[test]
 fn edges_are_jumps_that_stand_out_of_the_intervals() {
     let mut profile = double();
