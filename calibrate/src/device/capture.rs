@@ -47,8 +47,21 @@ pub struct Capture<'session> {
     begun_ns: u64,
 }
 
+impl Session {
+    /// Begins to record launches into a graph. `memory` are the arenas whose addresses the launches hold; the graph holds
+    /// them.
+    ///
+    /// Every kernel must have run once before: a kernel that is loaded at its first launch cannot be loaded during a capture.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn capture(&mut self, memory: impl IntoIterator<Item = Rc<Arena>>) -> Result<Capture<'_>, DeviceError> {
+        Capture::begin(self, memory.into_iter().collect())
+    }
+}
+
 impl<'session> Capture<'session> {
-    pub(super) fn begin(session: &'session mut Session, memory: Rc<[Rc<Arena>]>) -> Result<Self, DeviceError> {
+    fn begin(session: &'session mut Session, memory: Rc<[Rc<Arena>]>) -> Result<Self, DeviceError> {
         let begun_ns = session.host_clock().now_ns();
         let guard = Guard::begin(session.context(), session.stream().raw)?;
         Ok(Self { guard, session, memory, multiplies: false, begun_ns })

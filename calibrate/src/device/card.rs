@@ -151,7 +151,7 @@ impl Card {
         match (status.code, mode) {
             (code::DEVICE_UNAVAILABLE | code::INVALID_DEVICE, 2) => DeviceError::Prohibited { device },
             (code::DEVICE_UNAVAILABLE | code::INVALID_DEVICE, mode) => {
-                DeviceError::Busy { device, is_exclusive: mode == 3, status: super::library::named(status) }
+                DeviceError::Busy { device, is_exclusive: mode == 3, status: super::named_status::named(status) }
             }
             _ => status.into(),
         }

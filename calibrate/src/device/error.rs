@@ -7,8 +7,9 @@ use kernels::launch::{Kernel, Module};
 use kernels::units::Bytes;
 use miette::Diagnostic;
 
-use super::library::Version;
+use super::named_status::{NamedStatus, named};
 use super::status::{Status, code};
+use super::version::Version;
 use crate::exit::Exit;
 
 /// Why a GPU could not be used.
@@ -222,22 +223,6 @@ pub enum DeviceError {
     },
 }
 
-/// A status with the driver's own name for it, looked up when it occurred.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamedStatus {
-    /// The status.
-    pub status: Status,
-    /// The driver's name of the code, and its sentence about it; empty if it has none.
-    pub name: String,
-}
-
-impl fmt::Display for NamedStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { call, code } = self.status;
-        if self.name.is_empty() { write!(f, "{call}: {code}") } else { write!(f, "{call}: {code}, {}", self.name) }
-    }
-}
-
 impl DeviceError {
     /// What to do about it.
     pub fn advice(&self) -> String {
@@ -362,7 +347,7 @@ impl Diagnostic for DeviceError {
 
 impl From<Status> for DeviceError {
     fn from(status: Status) -> Self {
-        let named = super::library::named(status);
+        let named = named(status);
         match status.code {
             _ if status.is_sticky() => Self::Lost { status: named },
             code::OUT_OF_MEMORY => Self::Full { status: named },

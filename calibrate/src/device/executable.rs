@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUgraphExec;
 use super::context::{Context, Resource};
 use super::error::DeviceError;
 use super::graph::{Baked, Graph};
-use super::library::named;
+use super::named_status::named;
 use super::status::{Status, code};
 use super::stream::Stream;
 use super::symbols::{InstantiateParams, UpdateResult};

@@ -1,36 +1,16 @@
 //! The driver library: is it there, is it new enough, is it complete, is it the tests' double.
 
-use std::ffi::{CStr, c_char};
-use std::fmt;
 use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 
 use super::clock::HostClock;
-use super::error::{DeviceError, NamedStatus};
+use super::error::DeviceError;
+use super::named_status::{self, NamedStatus};
 use super::nodes::Nodes;
 use super::status::{Status, code};
 use super::symbols::{Functions, Start, Symbol, is_exported, symbols};
-
-/// A CUDA version, as a driver counts: 12.0 is 12000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(pub i32);
-
-impl Version {
-    /// Its first number: code made for another one is not taken.
-    pub fn major(self) -> i32 {
-        self.0 / 1000
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
-    }
-}
-
-/// The oldest driver that will do: PTX 8.0 and `cuGraphInstantiateWithParams` came with CUDA 12.0.
-const FLOOR: Version = Version(12_000);
+use super::version::{FLOOR, Version};
 
 /// The driver, loaded and initialised.
 #[derive(Debug)]
@@ -55,7 +35,9 @@ impl Library {
     /// There is no driver, no device, no permission, or the driver is too old or incomplete.
     pub fn open() -> Result<&'static Self, DeviceError> {
         static LIBRARY: OnceLock<Result<Library, DeviceError>> = OnceLock::new();
-        LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+        let library = LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)?;
+        named_status::take_names_from(&library.functions);
+        Ok(library)
     }
 
     fn load() -> Result<Self, DeviceError> {
@@ -93,31 +75,6 @@ impl Library {
     /// The clock that host times are read from: the machine's, or the double's virtual one.
     pub fn host_clock(&self) -> HostClock {
         self.double.and_then(|double| double.host_ns).map_or_else(HostClock::machine, HostClock::virtual_ns)
-    }
-
-    /// A status with the driver's name for it.
-    fn name(&self, status: Status) -> NamedStatus {
-        let text = |look: &dyn Fn(*mut *const c_char) -> Result<(), Status>| {
-            let mut text = std::ptr::null();
-            let found = look(&raw mut text).is_ok() && !text.is_null();
-            // SAFETY: on success the driver points to a string of its own that is never freed.
-            found.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-        };
-        // SAFETY: any code may be asked for, and the pointer is to a local that lives through the call.
-        let name = text(&|out| unsafe { self.functions.error_name(status.code, out) });
-        // SAFETY: as above.
-        let sentence = text(&|out| unsafe { self.functions.error_string(status.code, out) });
-        // A driver that knows no sentence repeats the name.
-        let sentence = sentence.filter(|sentence| Some(sentence) != name.as_ref());
-        NamedStatus { status, name: [name, sentence].into_iter().flatten().collect::<Vec<_>>().join(": ") }
-    }
-}
-
-/// A status with the driver's name for it, if a driver is loaded.
-pub(super) fn named(status: Status) -> NamedStatus {
-    match Library::open() {
-        Ok(library) => library.name(status),
-        Err(_) => NamedStatus { status, name: String::new() },
     }
 }
 
@@ -171,16 +128,5 @@ fn start_name(code: u32) -> &'static str {
         304 => "CUDA_ERROR_OPERATING_SYSTEM",
         999 => "CUDA_ERROR_UNKNOWN",
         _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_read_as_people_write_them() {
-        assert_eq!([12_000, 12_040, 13_010].map(|it| Version(it).to_string()), ["12.0", "12.4", "13.1"]);
-        assert!(Version(11_080) < FLOOR && Version(12_000) >= FLOOR && Version(13_000) >= FLOOR);
     }
 }

@@ -10,7 +10,7 @@ use kernels::launch::{Kernel, Module, Parameter};
 use super::card::Attribute;
 use super::context::{Context, Resource};
 use super::error::DeviceError;
-use super::library::named;
+use super::named_status::named;
 use super::status::{Status, code};
 use super::symbols::Functions;
 

@@ -12,9 +12,9 @@ use kernels::launch::Module;
 use libloading::Library;
 use miette::Diagnostic;
 
-use super::library::Version;
 use super::module::Image;
 use super::search::{Tried, Wanted, first, load};
+use super::version::Version;
 use crate::exit::Exit;
 use crate::host::HostTree;
 

@@ -6,7 +6,6 @@ use kernels::launch::{Address, Kernel, Launch, Module};
 use kernels::machine::Machine;
 use kernels::units::Bytes;
 
-use super::capture::Capture;
 use super::card::Card;
 use super::clock::HostClock;
 use super::context::Context;
@@ -21,8 +20,8 @@ use super::stream::Stream;
 
 /// A device in use, on one thread and one stream.
 ///
-/// What would be illegal while the stream captures takes the session mutably, and [`Capture`] holds it: the compiler refuses
-/// such calls.
+/// What would be illegal while the stream captures takes the session mutably, and [`Capture`](super::Capture) holds it: the
+/// compiler refuses such calls.
 #[derive(Debug)]
 pub struct Session {
     // In the order of release.
@@ -151,17 +150,6 @@ impl Session {
     pub fn elapsed_us(&mut self, start: &Event, end: &Event) -> Result<f64, DeviceError> {
         end.wait()?;
         end.us_since(start)
-    }
-
-    /// Begins to record launches into a graph. `memory` are the arenas whose addresses the launches hold; the graph holds
-    /// them.
-    ///
-    /// Every kernel must have run once before: a kernel that is loaded at its first launch cannot be loaded during a capture.
-    ///
-    /// # Errors
-    /// The driver refuses.
-    pub fn capture(&mut self, memory: impl IntoIterator<Item = Rc<Arena>>) -> Result<Capture<'_>, DeviceError> {
-        Capture::begin(self, memory.into_iter().collect())
     }
 
     /// Makes a graph executable.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use kernels::launch::{Address, Launch, Product};
+use kernels::launch::Address;
 use kernels::step::{Place, StepOutputs};
 
 use super::StepError;
+use super::call::Call;
 use super::products::Products;
 use crate::device::{Arena, Executable, Graph, Session};
 use crate::graph_mode::Mode;
@@ -29,15 +30,6 @@ pub enum Part<G> {
     Graph(G),
     /// What stays eager.
     Eager(Vec<Call>),
-}
-
-/// One call of an eager part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// A launch, the own products among them.
-    Launch(Launch),
-    /// A product of cuBLASLt's.
-    Product(Product),
 }
 
 /// A step whose graphs were recorded, and are not executable yet.

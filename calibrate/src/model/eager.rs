@@ -6,7 +6,7 @@ use kernels::launch::Address;
 use kernels::step::{Activations, StepPart, StepRunner};
 
 use super::StepError;
-use super::captured::Call;
+use super::call::Call;
 use super::products::Products;
 use crate::device::{Arena, Session};
 use crate::pool::Pool;

@@ -8,7 +8,8 @@ use kernels::launch::{Address, ShapeError};
 use kernels::step::{Activations, Place, StepOutputs, StepPart, StepRunner};
 
 use super::StepError;
-use super::captured::{Call, Captured, Part};
+use super::call::Call;
+use super::captured::{Captured, Part};
 use super::products::Products;
 use crate::device::{Arena, Session};
 use crate::graph_mode::Mode;

@@ -5,6 +5,7 @@
 //! all graphs allocate from one private pool, everything eager from another; the head runs eagerly behind either mode.
 
 mod batch;
+mod call;
 mod captured;
 mod eager;
 mod fitted;
@@ -21,7 +22,8 @@ use kernels::step::{AttentionShape, Constants, ModelWeights, Output, StaticBuffe
 use kernels::units::{Requests, Rows};
 
 pub use batch::{Batch, BatchError, Request};
-pub use captured::{Call, Captured, Part, Recorded};
+pub use call::Call;
+pub use captured::{Captured, Part, Recorded};
 pub use fitted::Fitted;
 pub use planned::Planned;
 pub use weights::{Filling, WeightName};

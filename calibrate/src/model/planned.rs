@@ -7,7 +7,7 @@ use kernels::launch::Address;
 use kernels::step::{Activations, Place, StepPart, StepRunner};
 
 use super::StepError;
-use super::captured::Call;
+use super::call::Call;
 use super::products::Products;
 use crate::device::{Arena, DeviceError, Graph, Session};
 use crate::pool::{Pool, SegmentSource};

@@ -7,7 +7,7 @@ use kernels::launch::{Address, Product, ProductPlan, ShapeError, Workspace};
 use kernels::units::Rows;
 
 use super::StepError;
-use super::captured::Call;
+use super::call::Call;
 use crate::device::{Arena, Blaslt, Capture, DeviceError, MatmulWorkspace, Session};
 use crate::gemm_backend::GemmBackend;
 

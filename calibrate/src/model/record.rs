@@ -5,7 +5,8 @@ use std::rc::Rc;
 use kernels::launch::Address;
 use kernels::step::{Activations, StepPart, StepRunner};
 
-use super::captured::{Call, Part};
+use super::call::Call;
+use super::captured::Part;
 use super::products::Products;
 use super::{Pools, StepError};
 use crate::device::{Arena, Capture, DeviceError, Graph, Session};
