@@ -193,7 +193,7 @@ fn a_rank_and_one_mode_are_stated_in_the_profile() {
     assert!(!list("not_measured", "what").contains(&"FULL graphs".to_owned()));
     assert!(list("warning", "code").contains(&"own_gemm".to_owned()), "the double has no cuBLASLt");
     let method = profile["machine"]["dense"]["provenance"]["method"].as_str().expect("text");
-    assert!(method.contains(" % of the copy bandwidth at 1 rows, "), "{method}");
+    assert!(method.contains(" % of the copy bandwidth at 1 row, "), "{method}");
     check(&bench, "driver-double-tiny-tp2.toml");
 }
 
