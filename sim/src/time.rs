@@ -30,6 +30,7 @@ impl SimDuration {
     pub const ZERO: Self = Self(0);
 
     /// Rounds microseconds to the nearest nanosecond; negative and NaN become zero.
+    #[inline]
     #[must_use]
     pub fn from_us(us: f64) -> Self {
         Self(nearest(us * 1e3))
@@ -55,12 +56,18 @@ impl SimDuration {
 }
 
 /// The nearest whole number, halves away from zero; 0 for what is negative or no number. `f64::round` calls a function on
-/// processors that are not known to have an instruction for it.
+/// processors that are not known to have an instruction for it, and none of old turns floats into unsigned integers at once.
 #[inline]
 fn nearest(value: f64) -> u64 {
-    let whole = value as u64;
-    whole.saturating_add(u64::from(value - whole as f64 >= 0.5))
+    if value >= SIGNED_END {
+        return value as u64;
+    }
+    let whole = value as i64;
+    whole.max(0) as u64 + u64::from(value - whole as f64 >= 0.5)
 }
+
+/// The first whole number that has no place in 63 bits.
+const SIGNED_END: f64 = (1_u64 << 63) as f64;
 
 impl Add<SimDuration> for SimTime {
     type Output = Self;

@@ -148,7 +148,7 @@ impl Prices<'_> {
             let derived = figure.inside && self.is_derived(figure.group, f64::from(key.tokens));
             expected.derived = expected.derived.with(figure.group, derived);
         }
-        require(step.cost == expected, || {
+        require(*step.cost == expected, || {
             format!("step {}: {:?}, the profile says {expected:?}", step.step, step.cost)
         })?;
         let all_inside = figures.iter().all(|figure| figure.inside);

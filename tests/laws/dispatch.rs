@@ -218,7 +218,7 @@ impl Law for Graphs {
         let in_step = |fault| format!("step {}: {fault}", step.step);
         self.check_smallest(&shape, &step.dispatch.descriptor).map_err(in_step)?;
         if let Some(rules) = &self.rules {
-            rules.check(&shape, &step.dispatch).map_err(in_step)?;
+            rules.check(&shape, step.dispatch).map_err(in_step)?;
         }
         self.padded_steps += u64::from(step.dispatch.descriptor.tokens > shape.tokens);
         self.eager_steps += u64::from(step.dispatch.cause.is_some());
@@ -331,7 +331,7 @@ struct NoPadding;
 impl Law for NoPadding {
     fn see(&mut self, event: &Event<'_>) -> Result<(), String> {
         let Event::StepScheduled(step) = event else { return Ok(()) };
-        let dispatch = &step.dispatch;
+        let dispatch = step.dispatch;
         let fits = match dispatch.cause {
             None => dispatch.descriptor.tokens == step.plan.shape.tokens && !dispatch.relaxed,
             Some(cause) => matches!(cause, FallbackCause::GraphsOff | FallbackCause::ModeExcluded),

@@ -270,7 +270,7 @@ impl Law for ExplainedAsRun<'_> {
         let Event::StepScheduled(step) = event else { return Ok(()) };
         let (plan, extent) = (step.plan, StepExtent::of(step.plan));
         let explained = self.0.dispatch_extent(&plan.shape, extent);
-        require(explained == step.dispatch, || format!("{explained:?}, but {:?} ran", step.dispatch))?;
+        require(explained == *step.dispatch, || format!("{explained:?}, but {:?} ran", step.dispatch))?;
         let last = self.0.explain(&plan.shape, extent).last().map(|guard| guard.rule);
         require((last == Some("padded_size")) == step.dispatch.cause.is_none(), || format!("{last:?}: {step:?}"))
     }

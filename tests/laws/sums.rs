@@ -176,7 +176,7 @@ impl Law for Count<'_> {
                 kept.device_ns += step.cost.device().0;
                 kept.host_ns += step.cost.host().0;
                 kept.relaxed += u64::from(step.dispatch.relaxed);
-                let eager = self.cost.price_eager(&step.work);
+                let eager = self.cost.price_eager(step.work);
                 kept.count_held_up(step.dispatch.cause.is_none(), &eager, self.cost, self.asynchronous);
                 if let Some(cause) = step.dispatch.cause {
                     *kept.fallbacks.entry(cause.to_string()).or_default() += 1;
@@ -185,7 +185,7 @@ impl Law for Count<'_> {
                 let key = &step.dispatch.descriptor;
                 require(key.mode != RuntimeMode::None, || format!("step {}: a graph of mode NONE", step.step))?;
                 let saved = period_ns(self.cost.overlap, self.asynchronous, &eager)
-                    - period_ns(self.cost.overlap, self.asynchronous, &step.cost);
+                    - period_ns(self.cost.overlap, self.asynchronous, step.cost);
                 let tally = kept.rungs.entry((key.mode.to_string(), key.tokens.into())).or_default();
                 let exact = key.tokens == real;
                 let counts = [1, i64::from(exact), real.into(), (key.tokens - real).into(), saved];
@@ -205,8 +205,9 @@ impl Law for Count<'_> {
 
 /// How long a step holds up the next one.
 fn period_ns(overlap: Overlap, asynchronous: bool, cost: &StepCost) -> i64 {
+    let times = cost.times();
     let [preparation, launch, device] =
-        [cost.preparation(), cost.launch(), cost.device()].map(|part| part.0.cast_signed());
+        [times.preparation, times.launch, times.device].map(|part| part.0.cast_signed());
     match (overlap, asynchronous) {
         (Overlap::Additive, _) => preparation + launch + device,
         (Overlap::Pipelined, true) => device.max(preparation + launch),

@@ -64,7 +64,7 @@ impl Clock {
             format!("step {number} was scheduled at {} after {} and {}", span.scheduled, self.scheduled, self.applied)
         })?;
         require(self.asynchronous || self.in_flight.is_empty(), || format!("step {number} did not wait"))?;
-        self.check_span(&span, &step.cost).map_err(|fault| format!("step {number}: {fault}: {span:?}"))?;
+        self.check_span(&span, step.cost).map_err(|fault| format!("step {number}: {fault}: {span:?}"))?;
         self.scheduled = span.scheduled;
         self.device_free = span.end;
         self.next_work = if self.overlap == Overlap::Pipelined { span.host_free } else { span.end };
@@ -87,7 +87,10 @@ impl Clock {
         ok(span.duration - span.device_idle == cost.device(), "busy and idle are not the whole step")?;
         match self.overlap {
             Overlap::Pipelined => {
-                ok(span.device_start == self.device_free.max(host_start + cost.preparation()), "started unprepared")?;
+                ok(
+                    span.device_start == self.device_free.max(host_start + cost.times().preparation),
+                    "started unprepared",
+                )?;
                 ok(span.end == span.host_free.max(span.device_start + cost.device()), "ends at another time")
             }
             Overlap::Additive => {

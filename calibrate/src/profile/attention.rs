@@ -50,14 +50,14 @@ impl Surface {
     /// The surface at `x`; `None` outside it.
     pub fn row(&self, x: f64) -> Option<SurfaceRow<'_>> {
         match self {
-            Self::Constant(value) => Some(SurfaceRow { cells: None, constant: *value }),
+            Self::Constant(value) => Some(SurfaceRow::constant(*value)),
             Self::Grid(grid) => {
                 let place = grid.x.locate(x);
                 let width = grid.y.knots().len();
                 let line = |row: usize| &grid.values[row * width..(row + 1) * width];
-                let (low, high) = (line(place.low), line(place.high));
-                let cells = RowCells { y: grid.y.knots(), x: place, low, high, upper: 1 };
-                place.outside.is_none().then_some(SurfaceRow { cells: Some(cells), constant: 0.0 })
+                let lines = RowLines { y: grid.y.knots(), x: place, low: line(place.low), high: line(place.high) };
+                let cell = lines.cell(1);
+                place.outside.is_none().then_some(SurfaceRow { lines: Some(lines), cell })
             }
         }
     }
@@ -67,40 +67,101 @@ impl Surface {
 /// last bit.
 #[derive(Clone, Debug)]
 pub struct SurfaceRow<'a> {
-    cells: Option<RowCells<'a>>,
-    constant: f64,
+    /// `None` for a constant.
+    lines: Option<RowLines<'a>>,
+    /// Where the last reading was.
+    cell: Cell,
 }
 
 /// The two lines of knots beside one `x`.
 #[derive(Clone, Debug)]
-struct RowCells<'a> {
+struct RowLines<'a> {
     y: &'a [f64],
     x: Place,
     low: &'a [f64],
     high: &'a [f64],
-    /// The upper knot of the last reading.
-    upper: usize,
+}
+
+/// What lies between two neighbouring `y` at one `x`.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    /// The two `y`.
+    from: f64,
+    to: f64,
+    /// Where the cell begins, itself not in it: at `from`, which belongs to the cell before; just below it where there is
+    /// none.
+    above_y: f64,
+    /// The costs at `from` beside `x`, and by how much they rise up to `to`.
+    below: Segment,
+    above: Segment,
+    /// How far `x` lies from the first towards the second.
+    share: f64,
+}
+
+/// A straight line over a cell.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: f64,
+    rise: f64,
 }
 
 impl SurfaceRow<'_> {
+    /// The same cost everywhere.
+    fn constant(cost: f64) -> Self {
+        let flat = Segment { start: cost, rise: 0.0 };
+        let cell = Cell { from: 0.0, to: 0.0, above_y: 0.0, below: flat, above: flat, share: 0.0 };
+        Self { lines: None, cell }
+    }
+
     /// The cost at `y`; `None` outside the surface.
     #[inline]
     pub fn at(&mut self, y: f64) -> Option<f64> {
-        let Some(cells) = &mut self.cells else { return Some(self.constant) };
-        if !(y >= cells.y[0] && y <= cells.y[cells.y.len() - 1]) {
-            return None;
+        let Some(lines) = &self.lines else { return Some(self.cell.below.start) };
+        if !self.cell.holds(y) {
+            self.cell = lines.find(y)?;
         }
-        while cells.y[cells.upper] < y {
-            cells.upper += 1;
-        }
-        while cells.upper > 1 && cells.y[cells.upper - 1] >= y {
-            cells.upper -= 1;
-        }
-        let (low, high) = (cells.upper - 1, cells.upper);
-        let place = Place::between(cells.y, low, high, y);
-        let (below, above) =
-            (place.blend(cells.low[low], cells.low[high]), place.blend(cells.high[low], cells.high[high]));
-        Some(cells.x.blend(below, above))
+        Some(self.cell.at(y))
+    }
+}
+
+impl RowLines<'_> {
+    /// The cell that holds `y`; `None` outside the surface.
+    #[cold]
+    fn find(&self, y: f64) -> Option<Cell> {
+        let place = self.y.partition_point(|&knot| knot < y).max(1);
+        (place < self.y.len()).then(|| self.cell(place)).filter(|cell| cell.holds(y))
+    }
+
+    /// The cell that ends with a knot, not the first.
+    fn cell(&self, high: usize) -> Cell {
+        let low = high - 1;
+        let segment = |line: &[f64]| Segment { start: line[low], rise: line[high] - line[low] };
+        let below = segment(self.low);
+        // At its first knot the second line does not count, even where the costs are huge.
+        let (above, share) = if self.x.share <= 0.0 { (below, 0.0) } else { (segment(self.high), self.x.share) };
+        let (from, to) = (self.y[low], self.y[high]);
+        Cell { from, to, above_y: if low == 0 { from.next_down() } else { from }, below, above, share }
+    }
+}
+
+impl Cell {
+    #[inline]
+    fn holds(&self, y: f64) -> bool {
+        y > self.above_y && y <= self.to
+    }
+
+    #[inline]
+    fn at(&self, y: f64) -> f64 {
+        let share = (y - self.from) / (self.to - self.from);
+        let (below, above) = (self.below.at(share), self.above.at(share));
+        below + self.share * (above - below)
+    }
+}
+
+impl Segment {
+    #[inline]
+    fn at(self, share: f64) -> f64 {
+        self.start + share * self.rise
     }
 }
 

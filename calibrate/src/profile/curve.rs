@@ -149,6 +149,9 @@ fn outside(x: f64, first: f64, last: f64) -> Option<Outside> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     knots: Vec<f64>,
+    /// By power of two, from that of the first knot on: the first knot that is no smaller. The knots of measured tables
+    /// spread over many, so a search begins near its end.
+    by_power: Vec<u32>,
 }
 
 /// Two knots and the share of the second: where a coordinate falls on an [`Axis`].
@@ -156,16 +159,11 @@ pub struct Axis {
 pub(crate) struct Place {
     pub(crate) low: usize,
     pub(crate) high: usize,
-    share: f64,
+    pub(crate) share: f64,
     pub(crate) outside: Option<Outside>,
 }
 
 impl Place {
-    /// Where `x` lies between two knots.
-    pub(crate) fn between(knots: &[f64], low: usize, high: usize, x: f64) -> Self {
-        Self { low, high, share: (x - knots[low]) / (knots[high] - knots[low]), outside: None }
-    }
-
     /// The value between (or beyond) the two knots' values. Beyond, never below the last knot's value: a longer step
     /// must not read as a cheaper one because the table ends on a falling stretch.
     pub(crate) fn blend(&self, low: f64, high: f64) -> f64 {
@@ -183,7 +181,13 @@ impl Axis {
     /// An axis over at least two strictly rising, finite knots; `None` otherwise.
     pub fn new(knots: Vec<f64>) -> Option<Self> {
         let rising = knots.windows(2).all(|pair| pair[0] < pair[1]);
-        (knots.len() >= 2 && rising && knots.iter().all(|knot| knot.is_finite())).then_some(Self { knots })
+        if knots.len() < 2 || !rising || !knots.iter().all(|knot| knot.is_finite()) {
+            return None;
+        }
+        let first = power(knots[0]);
+        let place = |at: u32| knots.partition_point(|&knot| power(knot) < at) as u32;
+        let by_power = (first..=power(knots[knots.len() - 1])).map(place).collect();
+        Some(Self { knots, by_power })
     }
 
     /// The knots.
@@ -194,6 +198,16 @@ impl Axis {
     /// The last knot.
     pub fn last(&self) -> f64 {
         self.knots[self.knots.len() - 1]
+    }
+
+    /// The first knot that is not below `x`, which lies between the first and the last.
+    #[inline]
+    fn first_from(&self, x: f64) -> usize {
+        let mut place = self.by_power[(power(x) - power(self.knots[0])) as usize] as usize;
+        while self.knots[place] < x {
+            place += 1;
+        }
+        place
     }
 
     /// Finds the two knots that price `x`. Above the last knot they are the last one and the one nearest half of it:
@@ -208,13 +222,19 @@ impl Axis {
                 (half.saturating_sub(1).min(last - 1), last)
             }
             None => {
-                let high = self.knots.partition_point(|&knot| knot < x).max(1);
+                let high = self.first_from(x).max(1);
                 (high - 1, high)
             }
         };
         let share = (x - self.knots[low]) / (self.knots[high] - self.knots[low]);
         Place { low, high, share, outside }
     }
+}
+
+/// The power of two of a number, counted from the smallest; 0 for what is not above zero.
+#[inline]
+fn power(x: f64) -> u32 {
+    if x > 0.0 { (x.to_bits() >> (f64::MANTISSA_DIGITS - 1)) as u32 } else { 0 }
 }
 
 #[cfg(test)]
@@ -304,6 +324,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_search_finds_what_a_scan_finds(
+            bits in prop::collection::vec(prop_oneof![0.0..1e4_f64, -1e3..1e3_f64, Just(0.0), Just(1e-310)], 2..40),
+            shares in prop::collection::vec((0.0..=1.0_f64, 0_usize..40), 20),
+        ) {
+            let mut knots = bits;
+            knots.sort_unstable_by(f64::total_cmp);
+            knots.dedup();
+            let Some(axis) = Axis::new(knots.clone()) else { return Ok(()) };
+            for (share, at) in shares {
+                let at = at % (knots.len() - 1);
+                let x = (knots[at] + share * (knots[at + 1] - knots[at])).clamp(knots[at], knots[at + 1]);
+                prop_assert_eq!(axis.first_from(x), knots.iter().position(|&knot| knot >= x).unwrap(), "{}", x);
+            }
+        }
+
         #[test]
         fn knots_are_exact(table in tables()) {
             for (x, y) in table.x().iter().zip(table.y()) {

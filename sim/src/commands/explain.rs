@@ -321,9 +321,9 @@ impl Observer for StepSearch {
             Event::StepScheduled(step) if step.step == self.number => {
                 self.found = Some(ExplainedStep {
                     shape: step.plan.shape,
-                    work: step.work,
+                    work: *step.work,
                     chunks: step.plan.prefills.clone(),
-                    ran: Some(step.dispatch),
+                    ran: Some(*step.dispatch),
                     extent: StepExtent::of(step.plan),
                 });
                 Err(io::Error::other("the step is found: the run need not go on"))

@@ -29,6 +29,6 @@ pub mod startup;
 pub mod step;
 
 pub use beats::BeatPrices;
-pub use model::{CostModel, EagerCosts, EagerPeriod, EngineSide};
+pub use model::{CostModel, EagerPeriod, EagerTimes, EngineSide};
 pub use planned_launch::PlannedLaunch;
-pub use step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
+pub use step::{CostGroup, CostGroups, Execution, StepCost, StepTimes, StepWork};

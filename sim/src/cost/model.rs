@@ -5,7 +5,7 @@ use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
 use kernels::units::{Requests, Rows};
 
 use super::planned_launch::PlannedLaunch;
-use super::step::{CostGroup, CostGroups, Execution, StepCost, StepWork};
+use super::step::{CostGroup, CostGroups, Execution, StepCost, StepTimes, StepWork};
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
 use crate::engine::shape::{Dispatch, EagerKind, RuntimeMode};
@@ -69,23 +69,24 @@ pub struct EagerPeriod {
     pub launch_slack: SimDuration,
 }
 
-/// The prices behind an [`EagerPeriod`].
+/// The times behind an [`EagerPeriod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EagerCosts {
-    without_graph: StepCost,
-    on_stairs: StepCost,
-    graph_on_stairs: StepCost,
+pub struct EagerTimes {
+    without_graph: StepTimes,
+    on_stairs: StepTimes,
+    graph_on_stairs: StepTimes,
 }
 
-impl EagerCosts {
+impl EagerTimes {
     /// The same of a step whose attention takes longer by so much, or less.
     #[inline]
     #[must_use]
-    pub fn with_attention_moved(mut self, by_ns: i64) -> Self {
-        for cost in [&mut self.without_graph, &mut self.on_stairs, &mut self.graph_on_stairs] {
-            cost.attention_ns = cost.attention_ns.wrapping_add_signed(by_ns);
+    pub fn with_attention_moved(self, by_ns: i64) -> Self {
+        Self {
+            without_graph: self.without_graph.with_attention_moved(by_ns),
+            on_stairs: self.on_stairs.with_attention_moved(by_ns),
+            graph_on_stairs: self.graph_on_stairs.with_attention_moved(by_ns),
         }
-        self
     }
 
     /// How long such steps hold up the next one, in steady state.
@@ -147,9 +148,11 @@ impl CostModel {
         let break_op_us = if side.eager == Execution::Eager { eager_op_us } else { compiled_op_us };
         let pieces = f64::from(side.pieces);
         let attention = profile.attention().map(|group| group.figures.clone());
+        let derived = derived_groups(profile);
+        let table = |curve, count_max, group| RoundedTable::new(curve, count_max, group, derived.contains(group));
         Self {
-            dense: RoundedTable::new(&machine.dense.figures, side.rows_max),
-            head: RoundedTable::new(&machine.head.figures, side.head_rows_max),
+            dense: table(&machine.dense.figures, side.rows_max, CostGroup::Dense),
+            head: table(&machine.head.figures, side.head_rows_max, CostGroup::Head),
             attention,
             drafting: side.drafting.clone(),
             eager_gap: machine.eager_gap.as_ref().map(|gap| gap.figures.clone()),
@@ -166,7 +169,7 @@ impl CostModel {
             update_us: update_us(profile, pieces),
             eager: side.eager,
             pieces: side.pieces,
-            derived: derived_groups(profile),
+            derived,
             overlap: profile.overlap,
             planned_launch: PlannedLaunch::of(profile, side.eager),
         }
@@ -195,10 +198,15 @@ impl CostModel {
         self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, dispatch))
     }
 
-    /// The price of a step that first updates executables which its graph shares with others.
+    /// Adds to the price of a step that it first updates executables which its graph shares with others.
+    pub fn add_updates(&self, cost: &mut StepCost, updates: u32) {
+        (cost.updates, cost.update_ns) = (updates, self.updates(updates).0);
+    }
+
+    /// Host time of updating so many executables.
     #[must_use]
-    pub fn add_updates(&self, cost: StepCost, updates: u32) -> StepCost {
-        StepCost { updates, update_ns: nanoseconds(self.update_us * f64::from(updates)), ..cost }
+    pub fn updates(&self, updates: u32) -> SimDuration {
+        SimDuration::from_us(self.update_us * f64::from(updates))
     }
 
     /// How long a dispatched step of price `cost` would hold up the next one without its graph, in steady state: rows,
@@ -211,26 +219,26 @@ impl CostModel {
         cost: &StepCost,
         asynchronous: bool,
     ) -> EagerPeriod {
-        self.eager_costs(work, dispatch, cost).period(self.overlap, asynchronous)
+        self.eager_times(work, dispatch, cost).period(self.overlap, asynchronous)
     }
 
-    /// What a dispatched step of price `cost` costs without its graph.
+    /// How long host and device would work on a dispatched step of price `cost` without its graph.
     #[must_use]
-    pub fn eager_costs(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> EagerCosts {
-        let rows = self.dense.at(work.tokens);
-        let without_graph = StepCost {
-            dense_ns: rows.ns,
-            attention_ns: cost.attention_ns - self.padded_requests_ns(padded_requests(work, dispatch)),
-            gap_ns: self.gap_ns(self.eager, Rows(work.tokens)),
-            launch_ns: self.launch_ns(self.eager),
-            update_ns: 0,
-            updates: 0,
-            bookkeeping_ns: 0,
-            ..*cost
+    pub fn eager_times(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> EagerTimes {
+        let (rows, graph_rows) = (self.dense.at(work.tokens), self.dense.at(dispatch.descriptor.tokens));
+        let times = cost.times();
+        let padded_ns = self.padded_requests_ns(padded_requests(work, dispatch));
+        let real_ns = cost.head_ns + cost.drafting_ns + cost.attention_ns - padded_ns;
+        let without_graph_ns = real_ns + self.gap_ns(self.eager, Rows(work.tokens));
+        let without_graph = StepTimes {
+            preparation: SimDuration(cost.step_overhead_ns + cost.request_overhead_ns),
+            launch: SimDuration(self.launch_ns(self.eager)),
+            device: SimDuration(without_graph_ns + rows.ns),
         };
-        let on_stairs = StepCost { dense_ns: rows.stairs_ns, ..without_graph };
-        let graph_on_stairs = StepCost { dense_ns: self.dense.at(dispatch.descriptor.tokens).stairs_ns, ..*cost };
-        EagerCosts { without_graph, on_stairs, graph_on_stairs }
+        let on_stairs = StepTimes { device: SimDuration(without_graph_ns + rows.stairs_ns), ..without_graph };
+        let graph_on_stairs =
+            StepTimes { device: SimDuration(times.device.0 - cost.dense_ns + graph_rows.stairs_ns), ..times };
+        EagerTimes { without_graph, on_stairs, graph_on_stairs }
     }
 
     /// The profile's attention; `None` for one that prices it at zero.
@@ -259,8 +267,8 @@ impl CostModel {
             bookkeeping_ns: if execution.is_graph() { self.bookkeeping_ns } else { 0 },
             ..StepCost::default()
         };
-        self.note(&mut cost, CostGroup::Dense, dense.outside, dense.extended);
-        self.note(&mut cost, CostGroup::Head, head.outside, head.extended);
+        dense.origin.note(&mut cost);
+        head.origin.note(&mut cost);
         if let Some(attention) = &self.attention {
             self.price_attention(attention, work, &mut cost);
             cost.attention_ns += self.padded_requests_ns(padded_requests);
@@ -268,6 +276,7 @@ impl CostModel {
         cost
     }
 
+    #[inline]
     fn launch_ns(&self, execution: Execution) -> u64 {
         match execution {
             Execution::Eager => self.launch_eager_ns,
@@ -307,7 +316,8 @@ impl CostModel {
         let (decodes, decode_context) = (f64::from(work.decode_requests), work.mean_decode_context());
         let mut add = |group, reading: Reading| {
             cost.attention_ns += nanoseconds(reading.value);
-            self.note(cost, group, reading.outside.is_some(), reading.extended);
+            let is_derived = reading.extended || self.derived.contains(group);
+            Origin::of(group, reading.outside.is_some(), is_derived).note(cost);
         };
         match (work.chunk_tokens > 0, work.decode_requests > 0) {
             (false, false) => {}
@@ -323,12 +333,6 @@ impl CostModel {
                 }
             }
         }
-    }
-
-    /// Notes where a reading came from.
-    fn note(&self, cost: &mut StepCost, group: CostGroup, outside: bool, extended: bool) {
-        cost.outside = cost.outside.with(group, outside);
-        cost.derived = cost.derived.with(group, !outside && (extended || self.derived.contains(group)));
     }
 }
 
@@ -363,36 +367,58 @@ fn derived_groups(profile: &Profile) -> CostGroups {
 struct RoundedTable {
     entries: Vec<Rounded>,
     curve: Curve,
+    group: CostGroup,
+    is_derived: bool,
 }
 
-/// A reading in whole nanoseconds.
+/// A reading in whole nanoseconds, and where it came from.
 #[derive(Clone, Copy, Debug)]
 struct Rounded {
     ns: u64,
     stairs_ns: u64,
-    outside: bool,
-    extended: bool,
+    origin: Origin,
+}
+
+/// Groups that readings took from outside their range, or from derived figures inside it.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    outside: CostGroups,
+    derived: CostGroups,
+}
+
+impl Origin {
+    /// Of a reading of one group.
+    fn of(group: CostGroup, is_outside: bool, is_derived: bool) -> Self {
+        Self {
+            outside: CostGroups::NONE.with(group, is_outside),
+            derived: CostGroups::NONE.with(group, is_derived && !is_outside),
+        }
+    }
+
+    fn note(self, cost: &mut StepCost) {
+        (cost.outside, cost.derived) = (cost.outside.and(self.outside), cost.derived.and(self.derived));
+    }
 }
 
 impl RoundedTable {
-    fn new(curve: &Curve, count_max: u32) -> Self {
-        let entries = (0..=count_max.min(TABLE_LIMIT)).map(|count| Rounded::read(curve, count)).collect();
-        Self { entries, curve: curve.clone() }
+    fn new(curve: &Curve, count_max: u32, group: CostGroup, is_derived: bool) -> Self {
+        let mut table = Self { entries: Vec::new(), curve: curve.clone(), group, is_derived };
+        table.entries = (0..=count_max.min(TABLE_LIMIT)).map(|count| table.read(count)).collect();
+        table
     }
 
+    #[inline]
     fn at(&self, count: u32) -> Rounded {
-        self.entries.get(count as usize).copied().unwrap_or_else(|| Rounded::read(&self.curve, count))
+        self.entries.get(count as usize).copied().unwrap_or_else(|| self.read(count))
     }
-}
 
-impl Rounded {
-    fn read(curve: &Curve, count: u32) -> Self {
-        let reading = curve.at(f64::from(count));
-        Self {
+    #[cold]
+    fn read(&self, count: u32) -> Rounded {
+        let reading = self.curve.at(f64::from(count));
+        Rounded {
             ns: nanoseconds(reading.value),
-            stairs_ns: nanoseconds(curve.on_stairs(f64::from(count))),
-            outside: reading.outside.is_some(),
-            extended: reading.extended,
+            stairs_ns: nanoseconds(self.curve.on_stairs(f64::from(count))),
+            origin: Origin::of(self.group, reading.outside.is_some(), reading.extended || self.is_derived),
         }
     }
 }
@@ -484,7 +510,7 @@ mod tests {
                 let (eager, priced) =
                     (cost.eager_period(&work, &dispatched, &price, asynchronous), cost.price_eager(&work));
                 assert_eq!(eager.on_line, priced.period(cost.overlap, asynchronous));
-                assert_eq!(eager.launch_slack, priced.launch_slack(asynchronous));
+                assert_eq!(eager.launch_slack, priced.times().launch_slack(asynchronous));
             }
         }
     }
@@ -593,7 +619,7 @@ mod tests {
             let price = with.price(&work, &dispatched);
             let eager = with.eager_period(&work, &dispatched, &price, true);
             assert_eq!(eager.on_line, with.price_eager(&work).period(with.overlap, true));
-            assert_eq!(eager.launch_slack, with.price_eager(&work).launch_slack(true));
+            assert_eq!(eager.launch_slack, with.price_eager(&work).times().launch_slack(true));
         }
     }
 
@@ -603,10 +629,11 @@ mod tests {
         let cost = model("h100-llama-2-7b", Execution::Eager);
         let (work, dispatched) = (decode(9, 1000), dispatch(RuntimeMode::Piecewise, 16, None));
         let price = cost.price(&work, &dispatched);
-        let switched = cost.add_updates(price, 33);
+        let mut switched = price;
+        cost.add_updates(&mut switched, 33);
         assert_eq!(switched.update_ns, (33.0 * profile.machine.update.figures.update_us * 1e3).round() as u64);
         assert_eq!(switched.host().0 - price.host().0, switched.update_ns);
-        assert_eq!(switched.launch().0 - price.launch().0, switched.update_ns);
+        assert_eq!(switched.times().launch.0 - price.times().launch.0, switched.update_ns);
         let without = |price| cost.eager_period(&work, &dispatched, price, true).on_line;
         assert_eq!(without(&switched), without(&price));
     }
@@ -616,7 +643,7 @@ mod tests {
         for eager in [Execution::Eager, Execution::CompiledEager] {
             let cost = model("h200-llama-3.1-8b", eager);
             let planned = cost.planned_launch.expect("declared with a range");
-            assert_eq!(planned.declared, cost.price_eager(&decode(1, 100)).launch());
+            assert_eq!(planned.declared, cost.price_eager(&decode(1, 100)).times().launch);
         }
         assert_eq!(model("textbook", Execution::Eager).planned_launch, None);
     }

@@ -169,6 +169,12 @@ impl CostGroups {
         if member { Self(self.0 | 1 << group as u8) } else { self }
     }
 
+    /// The members of either set.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether the set holds `group`.
     #[must_use]
     pub fn contains(self, group: CostGroup) -> bool {
@@ -220,49 +226,83 @@ pub struct StepCost {
     pub mixed_as_sum: bool,
 }
 
+/// A price as far as time goes: which resource works for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTimes {
+    /// Host time before the first launch: overhead and bookkeeping.
+    pub preparation: SimDuration,
+    /// Host time of launches or replays, and of the updates between them.
+    pub launch: SimDuration,
+    /// Time that the device works.
+    pub device: SimDuration,
+}
+
 impl StepCost {
+    /// Who works for how long.
+    #[inline]
+    #[must_use]
+    pub fn times(&self) -> StepTimes {
+        StepTimes {
+            preparation: SimDuration(self.step_overhead_ns + self.request_overhead_ns + self.bookkeeping_ns),
+            launch: SimDuration(self.launch_ns + self.update_ns),
+            device: SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.drafting_ns + self.gap_ns),
+        }
+    }
+
     /// Time that the device works.
     #[must_use]
     pub fn device(&self) -> SimDuration {
-        SimDuration(self.dense_ns + self.head_ns + self.attention_ns + self.drafting_ns + self.gap_ns)
-    }
-
-    /// Host time before the first launch: overhead and bookkeeping.
-    #[must_use]
-    pub fn preparation(&self) -> SimDuration {
-        SimDuration(self.step_overhead_ns + self.request_overhead_ns + self.bookkeeping_ns)
-    }
-
-    /// Host time of launches or replays, and of the updates between them.
-    #[must_use]
-    pub fn launch(&self) -> SimDuration {
-        SimDuration(self.launch_ns + self.update_ns)
+        self.times().device
     }
 
     /// All host time of the step.
     #[must_use]
     pub fn host(&self) -> SimDuration {
-        self.preparation() + self.launch()
+        self.times().host()
+    }
+
+    /// See [`StepTimes::period`].
+    #[must_use]
+    pub fn period(&self, overlap: Overlap, asynchronous: bool) -> SimDuration {
+        self.times().period(overlap, asynchronous)
+    }
+}
+
+impl StepTimes {
+    /// All host time of the step.
+    #[inline]
+    #[must_use]
+    pub fn host(&self) -> SimDuration {
+        self.preparation + self.launch
+    }
+
+    /// The same of a step whose attention takes longer by so much, or less.
+    #[inline]
+    #[must_use]
+    pub fn with_attention_moved(self, by_ns: i64) -> Self {
+        Self { device: SimDuration(self.device.0.wrapping_add_signed(by_ns)), ..self }
     }
 
     /// How long the step holds up the next one in steady state, with nothing else to wait for.
     ///
     /// `additive`: device + host. `pipelined`: launches run ahead of the device; asynchronous scheduling also hides the
     /// preparation behind the step before.
+    #[inline]
     #[must_use]
     pub fn period(&self, overlap: Overlap, asynchronous: bool) -> SimDuration {
         match (overlap, asynchronous) {
-            (Overlap::Additive, _) => self.device() + self.host(),
-            (Overlap::Pipelined, true) => self.device().max(self.host()),
-            (Overlap::Pipelined, false) => self.preparation() + self.device().max(self.launch()),
+            (Overlap::Additive, _) => self.device + self.host(),
+            (Overlap::Pipelined, true) => self.device.max(self.host()),
+            (Overlap::Pipelined, false) => self.preparation + self.device.max(self.launch),
         }
     }
 
     /// The launch time beyond which [`Self::period`] grows under [`Overlap::Pipelined`]: the device time, less the
     /// preparation where asynchronous scheduling hides that behind the device too. Zero where nothing is left.
+    #[inline]
     #[must_use]
     pub fn launch_slack(&self, asynchronous: bool) -> SimDuration {
-        if asynchronous { self.device() - self.preparation() } else { self.device() }
+        if asynchronous { self.device - self.preparation } else { self.device }
     }
 }
 
@@ -282,7 +322,7 @@ mod tests {
         for (device_ns, asynchronous, slack_ns) in
             [(5101, true, 4297), (5101, false, 5101), (804, true, 0), (700, true, 0), (700, false, 700)]
         {
-            let slack = step(device_ns, 0).launch_slack(asynchronous);
+            let slack = step(device_ns, 0).times().launch_slack(asynchronous);
             assert_eq!(slack.0, slack_ns);
             let period = |launch_ns| step(device_ns, launch_ns).period(Overlap::Pipelined, asynchronous);
             assert_eq!(period(slack_ns), period(0));

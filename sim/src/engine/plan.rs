@@ -98,6 +98,13 @@ impl GraphPlan {
         }
     }
 
+    /// Whether more than the shape of a step decides about its graph: how far its requests reach.
+    #[inline]
+    #[must_use]
+    pub fn asks_for_extent(&self) -> bool {
+        matches!(self, Self::Sglang(plan) if plan.asks_for_extent())
+    }
+
     /// The graph for a scheduled step.
     #[inline]
     #[must_use]

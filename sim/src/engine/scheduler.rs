@@ -74,32 +74,13 @@ impl Scheduler {
         forward!(self, scheduler => scheduler.apply(plan, accepted, out));
     }
 
-    /// See [`vllm::scheduler::Scheduler::quiet_requests`]; SGLang's steps are never counted as quiet.
+    /// The quiet steps ahead, if the next one is; SGLang's are never counted as quiet.
     #[inline]
     #[must_use]
-    pub fn quiet_requests(&self) -> u32 {
+    pub fn quiet(&mut self) -> Option<vllm::scheduler::Quiet<'_>> {
         match self {
-            Self::Vllm(scheduler) => scheduler.quiet_requests(),
-            Self::Sglang(_) => 0,
-        }
-    }
-
-    /// See [`vllm::scheduler::Scheduler::quiet_context_tokens`].
-    #[inline]
-    #[must_use]
-    pub fn quiet_context_tokens(&self) -> u64 {
-        match self {
-            Self::Vllm(scheduler) => scheduler.quiet_context_tokens(),
-            Self::Sglang(_) => 0,
-        }
-    }
-
-    /// See [`vllm::scheduler::Scheduler::quiet_beat`].
-    #[inline]
-    pub fn quiet_beat(&mut self) -> bool {
-        match self {
-            Self::Vllm(scheduler) => scheduler.quiet_beat(),
-            Self::Sglang(_) => false,
+            Self::Vllm(scheduler) => scheduler.quiet(),
+            Self::Sglang(_) => None,
         }
     }
 

@@ -42,17 +42,28 @@ impl Distribution {
     /// Adds the same value `count` times.
     #[inline]
     pub fn add_many(&mut self, value: SimDuration, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.count += count;
         self.sum_ns += u128::from(value.0) * u128::from(count);
         if let Some(bins) = &mut self.bins {
             bins.add(value.0, count);
             return;
         }
-        let is_full = self.runs.len() == RUNS_MOST;
         match self.runs.last_mut() {
             Some((ns, times)) if *ns == value.0 => *times += count,
-            _ if is_full => self.make_room(value.0, count),
-            _ => self.runs.push((value.0, count)),
+            _ => self.add_run(value.0, count),
+        }
+    }
+
+    /// Adds a value that differs from the one before.
+    #[inline]
+    fn add_run(&mut self, ns: u64, count: u64) {
+        if self.runs.len() == RUNS_MOST {
+            self.make_room(ns, count);
+        } else {
+            self.runs.push((ns, count));
         }
     }
 

@@ -20,6 +20,7 @@ pub struct HeldUp {
 
 impl HeldUp {
     /// Adds a step that launches beyond `slack` hold up.
+    #[inline]
     pub fn add(&mut self, slack: SimDuration, launch: &PlannedLaunch) {
         self.steps += 1;
         self.at_low += u64::from(launch.low > slack);
@@ -49,7 +50,7 @@ mod tests {
                 request_overhead_ns: 4000,
                 ..StepCost::default()
             };
-            held.add(cost.launch_slack(true), &launch);
+            held.add(cost.times().launch_slack(true), &launch);
         }
         // Behind 804 us of preparation: at 2 us the last two are held up, at 10 us also 2,424 and 5,015 us, at 20 us also
         // 5,016, 5,101 and 8,255 us; the last one has no slack at all.

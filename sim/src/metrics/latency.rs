@@ -57,8 +57,8 @@ struct Beats {
     count: u64,
     /// The last output of the rank, of whatever kind: who is in lockstep got a token then.
     last: SimTime,
-    /// Who has joined, some of whom have left.
-    listed: Vec<Slot>,
+    /// Who has joined and with which beat, some of whom have left: their slots may be others' by now.
+    listed: Vec<(Slot, u64)>,
     members: usize,
     /// Members that were sent after the warm-up cut.
     counted: u64,
@@ -169,13 +169,13 @@ impl Beats {
         self.members += 1;
         self.counted += u64::from(request.counts);
         if self.listed.len() > 2 * self.members + 64 {
-            self.listed.retain(|slot| live[slot.0 as usize].since_beat.is_some());
+            self.listed.retain(|(slot, since)| live[slot.0 as usize].since_beat == Some(*since));
         }
-        self.listed.push(slot);
+        self.listed.push((slot, self.count));
     }
 
     fn end(&mut self, live: &mut [Live]) {
-        for slot in self.listed.drain(..) {
+        for (slot, _) in self.listed.drain(..) {
             let live = &mut live[slot.0 as usize];
             if let Some(since) = live.since_beat.take() {
                 live.output_tokens += (self.count - since) as u32;
@@ -347,11 +347,7 @@ impl LatencyRecorder {
         let (itl, rank) = (&mut self.figures.itl, stretch.first.rank);
         let counted = self.clock.counted(rank);
         let at = stretch.beats.iter().map(|beat| beat.applied_at);
-        self.clock.passed(rank, at, |gap| {
-            if counted > 0 {
-                itl.add_many(gap, counted);
-            }
-        });
+        self.clock.passed(rank, at, |gap| itl.add_many(gap, counted));
     }
 
     fn apply(&mut self, at: SimTime, rank: u32, outcome: &StepOutcome) {

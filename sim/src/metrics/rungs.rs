@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{HeldUp, SteadyStates};
-use crate::cost::{CostModel, StepCost};
+use crate::cost::CostModel;
 use crate::engine::shape::{Descriptor, FallbackCause};
-use crate::observe::{StepScheduled, StepSpan, Stretch};
-use crate::time::SimTime;
+use crate::observe::{StepScheduled, Stretch};
+use crate::time::{SimDuration, SimTime};
 
 /// What one captured graph did in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,10 @@ pub struct RungRecorder<'a> {
     cost: &'a CostModel,
     asynchronous: bool,
     stats: RungStats,
-    /// The graphs that fired, in order of their keys; the last one that fired is most likely the next.
+    /// The graphs that fired.
     fired: Vec<(Descriptor, RungTally)>,
-    last: usize,
+    /// By the tokens of a graph: which of them fired last, and most likely fires next.
+    last_by_tokens: Vec<usize>,
 }
 
 /// What the rungs of a run came to.
@@ -86,7 +87,7 @@ impl<'a> RungRecorder<'a> {
     /// `asynchronous` decides how host and device time combine in what a replay saves.
     #[must_use]
     pub fn new(cost: &'a CostModel, asynchronous: bool) -> Self {
-        Self { cost, asynchronous, stats: RungStats::default(), fired: Vec::new(), last: 0 }
+        Self { cost, asynchronous, stats: RungStats::default(), fired: Vec::new(), last_by_tokens: Vec::new() }
     }
 
     /// Takes note of a request that is sent.
@@ -96,17 +97,17 @@ impl<'a> RungRecorder<'a> {
 
     /// Takes note of one step.
     pub fn record(&mut self, step: &StepScheduled<'_>) {
-        self.record_alike(step, [(step.span, step.cost.attention_ns)].into_iter());
+        self.record_alike(step, [(step.span.duration, step.cost.attention_ns)].into_iter());
     }
 
     /// Takes note of the steps of a stretch.
     pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
-        self.record_alike(&stretch.first, stretch.beats.iter().map(|beat| (beat.span, beat.attention_ns)));
+        self.record_alike(&stretch.first, stretch.beats.iter().map(|beat| (beat.span.duration, beat.attention_ns)));
     }
 
-    /// Takes note of steps like `step` that lie in these spans and whose attention takes so long, in nanoseconds.
+    /// Takes note of steps like `step` that take so long and whose attention takes so many nanoseconds.
     #[inline]
-    fn record_alike(&mut self, step: &StepScheduled<'_>, each: impl ExactSizeIterator<Item = (StepSpan, u64)>) {
+    fn record_alike(&mut self, step: &StepScheduled<'_>, each: impl ExactSizeIterator<Item = (SimDuration, u64)>) {
         let stats = &mut self.stats;
         let count = each.len() as u64;
         let above_ceiling = step.dispatch.cause == Some(FallbackCause::AboveCeiling);
@@ -121,36 +122,43 @@ impl<'a> RungRecorder<'a> {
         }
         stats.relaxed_steps += u64::from(step.dispatch.relaxed) * count;
         let padded_rows = u64::from(step.dispatch.padded_rows(&step.plan.shape));
-        let costs = |attention_ns| StepCost { attention_ns, ..step.cost };
+        let (cost, asynchronous) = (self.cost, self.asynchronous);
+        let replay = step.cost.times();
+        let moved_ns = |attention_ns: u64| attention_ns.wrapping_sub(step.cost.attention_ns).cast_signed();
+        let mut durations = SimDuration::ZERO;
         if let Some(cause) = step.dispatch.cause {
             *stats.fallbacks.entry(cause).or_default() += count;
             stats.padded_rows_without_graph += padded_rows * count;
             stats.first_fallback.get_or_insert(step.span.scheduled);
-            for (span, attention_ns) in each {
-                if let Some(launch) = &self.cost.planned_launch {
-                    stats.held_up.add(costs(attention_ns).launch_slack(self.asynchronous), launch);
+            for (duration, attention_ns) in each {
+                durations += duration;
+                if let Some(launch) = &cost.planned_launch {
+                    let slack = replay.with_attention_moved(moved_ns(attention_ns)).launch_slack(asynchronous);
+                    stats.held_up.add(slack, launch);
                 }
-                stats.steady.record(&step.work, step.dispatch.cause, span.duration, None);
             }
+            stats.steady.record(step.work, step.dispatch.cause, count, durations, None);
             return;
         }
-        let eager = self.cost.eager_costs(&step.work, &step.dispatch, &step.cost);
-        let overlap = self.cost.overlap;
+        let eager = cost.eager_times(step.work, step.dispatch, step.cost);
+        let mut eager_durations = SimDuration::ZERO;
         let mut saved_in_all_ns = 0;
-        for (span, attention_ns) in each {
-            let moved_ns = attention_ns.wrapping_sub(step.cost.attention_ns).cast_signed();
-            let eager = eager.with_attention_moved(moved_ns).period(overlap, self.asynchronous);
-            let replay = costs(attention_ns).period(overlap, self.asynchronous);
+        for (duration, attention_ns) in each {
+            let moved_ns = moved_ns(attention_ns);
+            let eager = eager.with_attention_moved(moved_ns).period(cost.overlap, asynchronous);
+            let replay = replay.with_attention_moved(moved_ns).period(cost.overlap, asynchronous);
             let saved_ns = eager.on_line.0.cast_signed() - replay.0.cast_signed();
-            if let Some(launch) = &self.cost.planned_launch {
+            if let Some(launch) = &cost.planned_launch {
                 stats.held_up_without_graph.add(eager.launch_slack, launch);
             }
-            stats.steady.record(&step.work, None, span.duration, Some(eager.on_line));
             stats.losing_steps += u64::from(saved_ns < 0);
             stats.losing_steps_on_stairs += u64::from(saved_ns < 0 && eager.on_stairs < eager.graph_on_stairs);
             stats.saved_ns_on_stairs += eager.on_stairs.0.cast_signed() - eager.graph_on_stairs.0.cast_signed();
             saved_in_all_ns += saved_ns;
+            durations += duration;
+            eager_durations += eager.on_line;
         }
+        stats.steady.record(step.work, None, count, durations, Some(eager_durations));
         let tally = self.tally(step);
         tally.steps += count;
         tally.exact_steps += u64::from(padded_rows == 0) * count;
@@ -161,14 +169,18 @@ impl<'a> RungRecorder<'a> {
 
     fn tally(&mut self, step: &StepScheduled<'_>) -> &mut RungTally {
         let key = &step.dispatch.descriptor;
-        if self.fired.get(self.last).is_none_or(|(last, _)| last != key) {
-            self.last = self.fired.binary_search_by(|(fired, _)| fired.cmp(key)).unwrap_or_else(|place| {
-                let tally = RungTally { first_use: step.span.scheduled, ..RungTally::default() };
-                self.fired.insert(place, (*key, tally));
-                place
-            });
+        let tokens = key.tokens as usize;
+        if tokens >= self.last_by_tokens.len() {
+            self.last_by_tokens.resize(tokens + 1, 0);
         }
-        &mut self.fired[self.last].1
+        let last = &mut self.last_by_tokens[tokens];
+        if self.fired.get(*last).is_none_or(|(last, _)| last != key) {
+            *last = self.fired.iter().position(|(fired, _)| fired == key).unwrap_or(self.fired.len());
+            if *last == self.fired.len() {
+                self.fired.push((*key, RungTally { first_use: step.span.scheduled, ..RungTally::default() }));
+            }
+        }
+        &mut self.fired[*last].1
     }
 
     /// The figures.

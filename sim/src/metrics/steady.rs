@@ -34,29 +34,30 @@ pub struct SteadyStates {
 }
 
 impl SteadyStates {
-    /// Takes note of one step, why it ran without a graph, if it did, and how long it took; `eager` is what a graph step
-    /// would have taken without its graph.
+    /// Takes note of `count` steps of the same work, why they ran without a graph, if they did, and how long all of them
+    /// took; `eager` is what graph steps would have taken without their graph.
     #[inline]
     pub fn record(
         &mut self,
         work: &StepWork,
         cause: Option<FallbackCause>,
-        duration: SimDuration,
+        count: u64,
+        durations: SimDuration,
         eager: Option<SimDuration>,
     ) {
-        let decodes = work.decode_requests > 0;
-        if decodes && work.chunk_tokens == 0 {
+        let decode_steps = if work.decode_requests > 0 { count } else { 0 };
+        if decode_steps > 0 && work.chunk_tokens == 0 {
             let above = cause == Some(FallbackCause::AboveCeiling);
             if !above && cause.is_some() {
                 return;
             }
             self.is_above_ceiling = above;
             if let Some(eager) = eager {
-                self.as_if_eager.add(eager, true);
+                self.as_if_eager.add(count, eager);
             }
         }
         let regime = if self.is_above_ceiling { &mut self.above_ceiling } else { &mut self.with_graphs };
-        regime.add(duration, decodes);
+        regime.add(decode_steps, durations);
     }
 
     /// Takes note of a request that is sent.
@@ -75,9 +76,9 @@ impl SteadyStates {
 const STEPS_OF_NOTE: u64 = 100;
 
 impl Regime {
-    fn add(&mut self, duration: SimDuration, decodes: bool) {
-        self.decode_steps += u64::from(decodes);
-        self.duration += duration;
+    fn add(&mut self, decode_steps: u64, durations: SimDuration) {
+        self.decode_steps += decode_steps;
+        self.duration += durations;
     }
 
     /// Seconds between the tokens of a decoding request; `None` from too few steps.

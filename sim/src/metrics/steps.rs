@@ -85,7 +85,7 @@ impl StepTotals {
 
     /// Adds `count` steps, up to what differs in a stretch.
     fn record_alike(&mut self, step: &StepScheduled<'_>, count: u64) {
-        let cost = &step.cost;
+        let cost = step.cost;
         let all = |ns: u64| SimDuration(ns * count);
         self.steps += count;
         self.real_rows += u64::from(step.work.tokens) * count;

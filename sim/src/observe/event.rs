@@ -79,11 +79,11 @@ pub struct StepScheduled<'a> {
     /// Who runs what, and who was preempted.
     pub plan: &'a StepPlan,
     /// The same as the cost formulas see it.
-    pub work: StepWork,
+    pub work: &'a StepWork,
     /// The graph that runs, or why none.
-    pub dispatch: Dispatch,
+    pub dispatch: &'a Dispatch,
     /// Its price.
-    pub cost: StepCost,
+    pub cost: &'a StepCost,
     /// Where it lies in time.
     pub span: StepSpan,
     /// Running requests of the rank after scheduling.

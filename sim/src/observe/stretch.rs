@@ -3,7 +3,7 @@
 use std::io;
 
 use super::event::{Event, StepScheduled, StepSpan};
-use crate::cost::StepCost;
+use crate::cost::{StepCost, StepWork};
 use crate::engine::step::{StepOutcome, StepPlan};
 use crate::time::SimTime;
 
@@ -38,7 +38,7 @@ impl Stretch<'_> {
     /// The price of one of its steps.
     #[must_use]
     pub fn cost(&self, beat: &Beat) -> StepCost {
-        StepCost { attention_ns: beat.attention_ns, ..self.first.cost }
+        StepCost { attention_ns: beat.attention_ns, ..*self.first.cost }
     }
 
     /// Tells the events that it stands for, in order.
@@ -52,13 +52,12 @@ impl Stretch<'_> {
         for (number, beat) in (0..).zip(self.beats) {
             plan.decode_context_tokens = beat.decode_context_tokens;
             plan.lockstep_context_tokens = beat.decode_context_tokens;
-            let mut work = first.work;
-            work.decode_context_tokens = beat.decode_context_tokens;
+            let work = StepWork { decode_context_tokens: beat.decode_context_tokens, ..*first.work };
             tell(&Event::StepScheduled(&StepScheduled {
                 step: first.step + number,
                 plan: &plan,
-                work,
-                cost: self.cost(beat),
+                work: &work,
+                cost: &self.cost(beat),
                 span: beat.span,
                 free_blocks: beat.free_blocks,
                 ..*first

@@ -185,7 +185,7 @@ pub fn about_updates(plan: &GraphPlan, cost: &CostModel, dispatch: &Dispatch) ->
         })
         .filter(|_| dispatch.descriptor.mode != RuntimeMode::None)?;
     let updates = switches(other);
-    let update = cost.add_updates(StepCost::default(), updates).launch();
+    let update = cost.updates(updates);
     (updates > 0).then(|| {
         format!(
             "updates: none, as the same graph ran before; after another size of its phase {updates} executables are \

@@ -86,7 +86,7 @@ pub fn step_header(
 /// One step of the step log, before its output says how many drafts were accepted.
 #[must_use]
 pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
-    let Dispatch { descriptor: key, cause, relaxed } = step.dispatch;
+    let Dispatch { descriptor: key, cause, relaxed } = *step.dispatch;
     StepRecord {
         step: step.step,
         start_ns: step.span.scheduled.0,
@@ -110,7 +110,7 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         fallback: cause.map(|cause| cause.to_string().into()),
         relaxed,
         artifact: artifact(&key, setup.cost.eager()),
-        cost: cost_terms(&step.cost, setup.cost.overlap, setup.options.asynchronous()),
+        cost: cost_terms(step.cost, setup.cost.overlap, setup.options.asynchronous()),
         outside_range: !step.cost.outside.is_empty(),
         derived: !step.cost.derived.is_empty(),
     }

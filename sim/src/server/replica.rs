@@ -1,13 +1,16 @@
 //! The event loop of one replica.
 
+mod decode_prices;
 mod quiet;
 
 use std::collections::VecDeque;
 
+use decode_prices::DecodePrices;
+
 use super::error::ServerError;
 use super::source::Source;
 use super::timeline::Timeline;
-use crate::cost::{CostModel, StepCost, StepWork};
+use crate::cost::{CostModel, StepCost, StepTimes, StepWork};
 use crate::engine::plan::GraphPlan;
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::scheduler::Scheduler;
@@ -39,6 +42,7 @@ pub struct Replica<'a> {
     outcome: StepOutcome,
     requests_offered: u32,
     steps: u64,
+    decode_prices: DecodePrices<'a>,
     /// The steps of a quiet stretch; kept for its memory.
     beats: Vec<Beat>,
     /// The plan of its steps.
@@ -114,6 +118,7 @@ impl<'a> Replica<'a> {
             outcome: StepOutcome::default(),
             requests_offered: 0,
             steps: 0,
+            decode_prices: DecodePrices::new(graphs, cost),
             beats: Vec::new(),
             quiet_plan: StepPlan::default(),
         }
@@ -216,10 +221,7 @@ impl<'a> Replica<'a> {
         round.end = self.now;
         if tokens > 0 {
             match round.flights.as_mut_slice() {
-                [flight] => {
-                    let dispatch = self.graphs.dispatch_step(&flight.plan);
-                    (round.end, self.now) = self.run_alone(flight, dispatch, observer)?;
-                }
+                [flight] => (round.end, self.now) = self.run_alone(flight, observer)?,
                 flights => (round.end, self.now) = self.run_together(flights, observer)?,
             }
         }
@@ -231,13 +233,12 @@ impl<'a> Replica<'a> {
     fn run_alone(
         &mut self,
         flight: &mut Flight,
-        dispatch: Dispatch,
         observer: &mut impl Observer,
     ) -> Result<(SimTime, SimTime), ServerError> {
-        let work = StepWork::of(&flight.plan);
-        let cost = self.ranks[0].switch(self.cost, self.cost.price(&work, &dispatch), &dispatch);
-        let span = self.timeline.run(self.now, self.work_since, &cost);
-        self.tell(0, flight, &RankCost { work, dispatch, cost }, span, observer)?;
+        let mut price = self.decode_prices.price(&flight.plan);
+        self.ranks[0].switch(self.cost, &mut price);
+        let span = self.timeline.run(self.now, self.work_since, &price.cost.times());
+        self.tell(0, flight, &price, span, observer)?;
         Ok((span.end, span.host_free))
     }
 
@@ -251,11 +252,11 @@ impl<'a> Replica<'a> {
         let mut prices: Vec<RankCost> =
             flights.iter().zip(&steps).map(|(flight, step)| self.price_rank(&flight.plan, step)).collect();
         for (rank, price) in self.ranks.iter_mut().zip(&mut prices) {
-            price.cost = rank.switch(self.cost, price.cost, &price.dispatch);
+            rank.switch(self.cost, price);
         }
-        let costs: Vec<StepCost> = prices.iter().map(|price| price.cost).collect();
-        let mut spans = Vec::with_capacity(costs.len());
-        self.timeline.run_together(self.now, self.work_since, &costs, |_, span| spans.push(span));
+        let times: Vec<StepTimes> = prices.iter().map(|price| price.cost.times()).collect();
+        let mut spans = Vec::with_capacity(times.len());
+        self.timeline.run_together(self.now, self.work_since, &times, |_, span| spans.push(span));
         let host_free = spans.iter().map(|span| span.host_free).max().unwrap_or(self.now);
         let end = spans.first().map_or(self.now, |span| span.end);
         for (number, ((flight, price), span)) in flights.iter_mut().zip(prices).zip(spans).enumerate() {
@@ -300,9 +301,9 @@ impl<'a> Replica<'a> {
             step: self.steps,
             rank: number as u32,
             plan: &flight.plan,
-            work: price.work,
-            dispatch: price.dispatch,
-            cost: price.cost,
+            work: &price.work,
+            dispatch: &price.dispatch,
+            cost: &price.cost,
             span,
             running: scheduler.running(),
             waiting: scheduler.waiting(),
@@ -357,10 +358,9 @@ struct RankCost {
 impl Rank {
     /// Points shared executables at the graph that runs, and adds the price of that.
     #[inline]
-    fn switch(&mut self, model: &CostModel, cost: StepCost, dispatch: &Dispatch) -> StepCost {
-        match &mut self.shared {
-            Some(shared) => model.add_updates(cost, shared.replay(&dispatch.descriptor)),
-            None => cost,
+    fn switch(&mut self, model: &CostModel, price: &mut RankCost) {
+        if let Some(shared) = &mut self.shared {
+            model.add_updates(&mut price.cost, shared.replay(&price.dispatch.descriptor));
         }
     }
 }

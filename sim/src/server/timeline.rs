@@ -2,7 +2,7 @@
 
 use calibrate::profile::Overlap;
 
-use crate::cost::StepCost;
+use crate::cost::StepTimes;
 use crate::observe::StepSpan;
 use crate::time::SimTime;
 
@@ -28,13 +28,13 @@ impl Timeline {
     /// ahead, so the device ends no earlier than the last launch. `additive`: host, then device, nothing at once; the
     /// host is free to decide and to apply output while the device runs, but its work on the next step waits.
     #[inline]
-    pub fn run(&mut self, scheduled: SimTime, work_since: SimTime, cost: &StepCost) -> StepSpan {
+    pub fn run(&mut self, scheduled: SimTime, work_since: SimTime, times: &StepTimes) -> StepSpan {
         let begun = scheduled.max(self.next_work);
-        let host_free = begun + cost.host();
-        let device = cost.device();
+        let host_free = begun + times.host();
+        let device = times.device;
         let (device_start, end) = match self.overlap {
             Overlap::Pipelined => {
-                let device_start = self.device_free.max(begun + cost.preparation());
+                let device_start = self.device_free.max(begun + times.preparation);
                 (device_start, (device_start + device).max(host_free))
             }
             Overlap::Additive => {
@@ -59,30 +59,30 @@ impl Timeline {
         &mut self,
         scheduled: SimTime,
         work_since: SimTime,
-        costs: &[StepCost],
+        all: &[StepTimes],
         mut told: impl FnMut(usize, StepSpan),
     ) {
         let begun = scheduled.max(self.next_work);
-        let launched = |cost: &StepCost| begun + cost.host();
-        let ready = |cost: &StepCost| match self.overlap {
-            Overlap::Pipelined => begun + cost.preparation(),
-            Overlap::Additive => launched(cost),
+        let launched = |times: &StepTimes| begun + times.host();
+        let ready = |times: &StepTimes| match self.overlap {
+            Overlap::Pipelined => begun + times.preparation,
+            Overlap::Additive => launched(times),
         };
-        let device_start = costs.iter().map(ready).fold(self.device_free, SimTime::max);
-        let device_end = |cost: &StepCost| match self.overlap {
-            Overlap::Pipelined => (device_start + cost.device()).max(launched(cost)),
-            Overlap::Additive => device_start + cost.device(),
+        let device_start = all.iter().map(ready).fold(self.device_free, SimTime::max);
+        let device_end = |times: &StepTimes| match self.overlap {
+            Overlap::Pipelined => (device_start + times.device).max(launched(times)),
+            Overlap::Additive => device_start + times.device,
         };
-        let end = costs.iter().map(device_end).fold(device_start, SimTime::max);
+        let end = all.iter().map(device_end).fold(device_start, SimTime::max);
         let waited = device_start.since(self.device_free.max(work_since).min(device_start));
         let duration = end.since(self.device_free.max(scheduled));
-        for (rank, cost) in costs.iter().enumerate() {
-            let starved = end.since(device_start) - cost.device();
-            let host_free = launched(cost);
+        for (rank, times) in all.iter().enumerate() {
+            let starved = end.since(device_start) - times.device;
+            let host_free = launched(times);
             told(rank, StepSpan { scheduled, host_free, device_start, end, duration, device_idle: waited + starved });
         }
         self.next_work = match self.overlap {
-            Overlap::Pipelined => costs.iter().map(launched).fold(begun, SimTime::max),
+            Overlap::Pipelined => all.iter().map(launched).fold(begun, SimTime::max),
             Overlap::Additive => end,
         };
         self.device_free = end;
@@ -96,25 +96,26 @@ mod tests {
     use super::*;
     use crate::time::SimDuration;
 
-    fn cost(preparation_ns: u64, launch_ns: u64, device_ns: u64) -> StepCost {
-        StepCost { step_overhead_ns: preparation_ns, launch_ns, dense_ns: device_ns, ..StepCost::default() }
+    fn times(preparation_ns: u64, launch_ns: u64, device_ns: u64) -> StepTimes {
+        let [preparation, launch, device] = [preparation_ns, launch_ns, device_ns].map(SimDuration);
+        StepTimes { preparation, launch, device }
     }
 
     #[test]
     fn synchronous_steps_pay_preparation_and_hide_launches() {
         let mut timeline = Timeline::new(Overlap::Pipelined);
-        let first = timeline.run(SimTime(0), SimTime(0), &cost(10, 30, 100));
+        let first = timeline.run(SimTime(0), SimTime(0), &times(10, 30, 100));
         assert_eq!((first.device_start, first.end, first.host_free), (SimTime(10), SimTime(110), SimTime(40)));
         assert_eq!(first.device_idle, SimDuration(10));
-        let second = timeline.run(first.end, SimTime(0), &cost(10, 30, 100));
+        let second = timeline.run(first.end, SimTime(0), &times(10, 30, 100));
         assert_eq!((second.device_start, second.end), (SimTime(120), SimTime(220)));
     }
 
     #[test]
     fn asynchronous_steps_hide_the_host_behind_the_step_before() {
         let mut timeline = Timeline::new(Overlap::Pipelined);
-        let first = timeline.run(SimTime(0), SimTime(0), &cost(10, 30, 100));
-        let second = timeline.run(first.host_free, SimTime(0), &cost(10, 30, 100));
+        let first = timeline.run(SimTime(0), SimTime(0), &times(10, 30, 100));
+        let second = timeline.run(first.host_free, SimTime(0), &times(10, 30, 100));
         assert_eq!((second.device_start, second.end), (SimTime(110), SimTime(210)));
         assert_eq!(second.device_idle, SimDuration::ZERO);
     }
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn a_slow_host_starves_the_device() {
         let mut timeline = Timeline::new(Overlap::Pipelined);
-        let span = timeline.run(SimTime(0), SimTime(0), &cost(10, 300, 100));
+        let span = timeline.run(SimTime(0), SimTime(0), &times(10, 300, 100));
         assert_eq!(span.end, SimTime(310));
         assert_eq!(span.device_idle, SimDuration(10 + 200));
     }
@@ -130,9 +131,9 @@ mod tests {
     #[test]
     fn additive_steps_overlap_nothing() {
         let mut timeline = Timeline::new(Overlap::Additive);
-        let first = timeline.run(SimTime(0), SimTime(0), &cost(10, 30, 100));
+        let first = timeline.run(SimTime(0), SimTime(0), &times(10, 30, 100));
         assert_eq!((first.device_start, first.end, first.host_free), (SimTime(40), SimTime(140), SimTime(40)));
-        let second = timeline.run(first.host_free, SimTime(0), &cost(10, 30, 100));
+        let second = timeline.run(first.host_free, SimTime(0), &times(10, 30, 100));
         assert_eq!((second.host_free, second.device_start, second.end), (SimTime(180), SimTime(180), SimTime(280)));
     }
 
@@ -141,8 +142,8 @@ mod tests {
         for overlap in [Overlap::Pipelined, Overlap::Additive] {
             let mut timeline = Timeline::new(overlap);
             let mut spans = Vec::new();
-            let costs = [cost(10, 30, 100), cost(50, 30, 20), cost(10, 200, 20)];
-            timeline.run_together(SimTime(0), SimTime(0), &costs, |_, span| spans.push(span));
+            let all = [times(10, 30, 100), times(50, 30, 20), times(10, 200, 20)];
+            timeline.run_together(SimTime(0), SimTime(0), &all, |_, span| spans.push(span));
             let (start, end) = if overlap == Overlap::Pipelined { (50, 210) } else { (210, 310) };
             assert!(spans.iter().all(|span| (span.device_start, span.end) == (SimTime(start), SimTime(end))));
             assert_eq!(spans[1].device_idle, SimDuration(end - 20), "it waited for the others at both ends");
@@ -160,11 +161,11 @@ mod tests {
             let (mut alone, mut together) = (Timeline::new(overlap), Timeline::new(overlap));
             let mut now = SimTime(0);
             for (wait_ns, preparation_ns, launch_ns, device_ns) in steps {
-                let cost = cost(preparation_ns, launch_ns, device_ns);
+                let times = times(preparation_ns, launch_ns, device_ns);
                 now += SimDuration(wait_ns);
                 let mut spans = Vec::new();
-                together.run_together(now, SimTime(wait_ns), &[cost], |_, span| spans.push(span));
-                let span = alone.run(now, SimTime(wait_ns), &cost);
+                together.run_together(now, SimTime(wait_ns), &[times], |_, span| spans.push(span));
+                let span = alone.run(now, SimTime(wait_ns), &times);
                 prop_assert_eq!(&[span][..], &spans[..]);
                 now = now.max(span.host_free);
             }
@@ -174,8 +175,8 @@ mod tests {
     #[test]
     fn time_without_work_is_not_idle_time() {
         let mut timeline = Timeline::new(Overlap::Pipelined);
-        timeline.run(SimTime(0), SimTime(0), &cost(0, 0, 100));
-        let span = timeline.run(SimTime(1_000), SimTime(1_000), &cost(10, 0, 100));
+        timeline.run(SimTime(0), SimTime(0), &times(0, 0, 100));
+        let span = timeline.run(SimTime(1_000), SimTime(1_000), &times(10, 0, 100));
         assert_eq!(span.device_idle, SimDuration(10));
     }
 }

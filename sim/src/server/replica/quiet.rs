@@ -20,11 +20,13 @@ impl Replica<'_> {
         observer: &mut impl Observer,
     ) -> Result<bool, ServerError> {
         let [rank] = self.ranks.as_mut_slice() else { return Ok(false) };
-        let requests = rank.scheduler.quiet_requests();
+        let next_arrival = source.next_arrival().unwrap_or(SimTime(u64::MAX));
         let in_flight = self.in_flight.len();
-        if requests == 0 || in_flight + 1 != rank.scheduler.depth() as usize || rank.shared.is_some() {
+        if next_arrival <= self.now || rank.shared.is_some() || in_flight + 1 != rank.scheduler.depth() as usize {
             return Ok(false);
         }
+        let Some(mut quiet) = rank.scheduler.quiet() else { return Ok(false) };
+        let requests = quiet.requests();
         let mut oldest = None;
         if let Some(round) = self.in_flight.front() {
             let flight = &round.flights[0];
@@ -36,50 +38,47 @@ impl Replica<'_> {
         }
         let plan = &mut self.quiet_plan;
         plan.clear();
-        plan.push_lockstep(requests, rank.scheduler.quiet_context_tokens());
+        plan.push_lockstep(requests, quiet.context_tokens());
         // Nobody drafts in lockstep: a uniform query is one token.
         plan.close(1);
         let work = StepWork::of(plan);
-        let dispatch = self.graphs.dispatch_step(plan);
-        let cost = self.cost.price(&work, &dispatch);
-        let Some(mut prices) = self.cost.beats(&work, &dispatch, &cost) else { return Ok(false) };
+        let Some(price) = self.decode_prices.of(plan, &work) else { return Ok(false) };
+        let (dispatch, cost, prices) = (&price.dispatch, &price.cost, &mut price.beats);
 
-        let next_arrival = source.next_arrival().unwrap_or(SimTime(u64::MAX));
+        let (times, work_since) = (cost.times(), self.work_since);
+        let (mut timeline, mut now) = (self.timeline.clone(), self.now);
         let mut in_flight_end = oldest.map(|(_, end)| end);
         self.beats.clear();
-        while self.beats.len() < BEATS_MOST && next_arrival > self.now {
-            let context_tokens = rank.scheduler.quiet_context_tokens();
+        while self.beats.len() < BEATS_MOST && next_arrival > now && quiet.is_next() {
+            let context_tokens = quiet.context_tokens();
             let Some(attention_ns) = prices.attention_ns(context_tokens) else { break };
-            if !rank.scheduler.quiet_beat() {
-                break;
-            }
-            let span = self.timeline.run(self.now, self.work_since, &StepCost { attention_ns, ..cost });
+            quiet.pass();
+            let moved_ns = attention_ns.wrapping_sub(cost.attention_ns).cast_signed();
+            let span = timeline.run(now, work_since, &times.with_attention_moved(moved_ns));
             // The engine's loop goes on when the host is free and the oldest output has come: of the step in flight, or,
             // without one, of this step.
             let oldest_end = in_flight_end.as_mut().map_or(span.end, |end| std::mem::replace(end, span.end));
-            self.now = span.host_free.max(oldest_end);
-            self.beats.push(Beat {
-                decode_context_tokens: context_tokens,
-                attention_ns,
-                span,
-                free_blocks: rank.scheduler.free_blocks(),
-                applied_at: self.now,
-            });
+            now = span.host_free.max(oldest_end);
+            let free_blocks = quiet.scheduler().free_blocks();
+            let decode_context_tokens = context_tokens;
+            self.beats.push(Beat { decode_context_tokens, attention_ns, span, free_blocks, applied_at: now });
         }
+        (self.timeline, self.now) = (timeline, now);
         let (Some(first), Some(last)) = (self.beats.first(), self.beats.last()) else { return Ok(false) };
+        let scheduler = quiet.scheduler();
         observer.observe_stretch(&Stretch {
             first: StepScheduled {
                 step: self.steps,
                 rank: 0,
                 plan: &self.quiet_plan,
-                work,
+                work: &work,
                 dispatch,
-                cost: StepCost { attention_ns: first.attention_ns, ..cost },
+                cost: &StepCost { attention_ns: first.attention_ns, ..*cost },
                 span: first.span,
-                running: rank.scheduler.running(),
-                waiting: rank.scheduler.waiting(),
+                running: scheduler.running(),
+                waiting: scheduler.waiting(),
                 free_blocks: first.free_blocks,
-                usable_blocks: rank.scheduler.usable_blocks(),
+                usable_blocks: scheduler.usable_blocks(),
             },
             applied_step: oldest.map_or(self.steps, |(step, _)| step),
             beats: &self.beats,

@@ -51,7 +51,7 @@ impl Scheduler {
 
     /// What a lockstep can do: one token each, whoever runs, in whatever order. Drafts come in numbers that the traffic
     /// decides, intervals between prefills ask who is prefilling, and adapters are counted in each step.
-    fn may_keep_lockstep(&self) -> bool {
+    pub(super) fn may_keep_lockstep(&self) -> bool {
         self.stepping == Stepping::Fast && !self.rules.drafting.is_on() && !self.cadence.is_on() && !self.uses_adapters
     }
 
@@ -126,43 +126,6 @@ impl Scheduler {
             self.pool.register(&mut request.held, request.computed.min(request.known));
         }
         self.touched = touched;
-    }
-
-    /// Requests that the next step runs, all in lockstep, if it changes nothing but their contexts and the free blocks:
-    /// nobody else runs, can be admitted or gets its last token. 0 otherwise. So are the steps behind it, for as long as
-    /// [`quiet_beat`](Self::quiet_beat) takes them.
-    #[must_use]
-    pub fn quiet_requests(&self) -> u32 {
-        let rules = &self.rules;
-        let nobody_comes = self.waiting.len() == 0 || self.running_requests() >= rules.max_running;
-        let in_lockstep = self.running.is_empty() && self.lockstep.nobody_leaves() && self.pause == 0;
-        let members = self.lockstep.members();
-        let is_room = members <= rules.token_budget.min(rules.input_budget);
-        let is_quiet = in_lockstep && nobody_comes && is_room && !self.ended && self.taken_out.is_none();
-        if is_quiet && self.may_keep_lockstep() && !self.pool.has_cache() { members } else { 0 }
-    }
-
-    /// Tokens that the requests of the next quiet step attend to, computed before and scheduled.
-    #[inline]
-    #[must_use]
-    pub fn quiet_context_tokens(&self) -> u64 {
-        self.lockstep.computed_tokens() + u64::from(self.lockstep.members())
-    }
-
-    /// Schedules a quiet step and applies the output of the oldest one in flight, itself if none is: `false`, and nothing
-    /// happens, if the next step is not quiet. Asked only while [`quiet_requests`](Self::quiet_requests) are some.
-    #[inline]
-    pub fn quiet_beat(&mut self) -> bool {
-        let blocks = self.lockstep.blocks_needed();
-        if !self.lockstep.is_next_quiet() || blocks > self.pool.free() {
-            return false;
-        }
-        self.pool.take_unnamed(blocks);
-        self.lockstep.pass();
-        self.steps += 1;
-        self.beats += 1;
-        self.finish_unreported = false;
-        true
     }
 
     /// The entries of `plan`, the step scheduled last, with one for each request in lockstep: in scheduling order, as the

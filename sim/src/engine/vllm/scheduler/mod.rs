@@ -15,6 +15,7 @@ mod long_prefill;
 mod output;
 mod preemption;
 mod queue;
+mod quiet;
 mod request;
 mod step;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use drafting::Drafting;
 use lockstep::{Lockstep, Member};
 use long_prefill::LongPrefill;
 use queue::{Rank, WaitingQueue};
+pub use quiet::Quiet;
 use request::Request;
 
 /// One engine's scheduler: its waiting queue, its running list and its KV blocks.
