@@ -214,10 +214,14 @@ fn attention(attention: &Attention) -> Vec<String> {
         (None, true) => "as the sum of two kernels",
         (None, false) => "as the sum, a stand-in that is flagged",
     };
+    let shared = match attention.shared_us {
+        0.0 => String::new(),
+        us => format!(", less {us} us that both hold"),
+    };
     vec![
         surface(&attention.decode, "decode", "requests"),
         surface(&attention.prefill, "prefill", "chunk tokens"),
-        format!("mixed steps {mixed}; {} us per padded request", attention.padded_request_us),
+        format!("mixed steps {mixed}{shared}; {} us per padded request", attention.padded_request_us),
     ]
 }
 

@@ -200,6 +200,7 @@ fn figures_of_profile(profile: &Table) -> Vec<Figure> {
         ("capture", "capture", "piecewise_s", capture_s("piecewise", 3.0)),
         ("bandwidth", "bandwidth", "read_gb_per_s", 3_900.0),
         ("padded request", "attention", "padded_request_us", LAYERS * us::DECODE_REQUEST),
+        ("cache writes", "attention", "shared_us", LAYERS * us::NODE_KERNEL),
     ] {
         let interval = &machine[name]["measured"]["intervals"][key];
         let [low, high] = ["low", "high"].map(|end| number(&interval[end]));

@@ -260,6 +260,7 @@ fn attention(
     statement: &Statement,
 ) -> Result<Group<Attention>, Unusable> {
     let (padded_request_us, of_padded) = figure(decode.result.padded_request_us);
+    let (shared_us, of_shared) = figure(decode.result.cache_writes_us);
     let points = decode.result.points.iter();
     let points = points.map(|point| ([f64::from(point.requests.0), f64::from(point.context)], point.device_us));
     let (of_decode, decode_us) = grid("decode attention over requests and context", &points.collect::<Vec<_>>())?;
@@ -285,13 +286,18 @@ fn attention(
     );
     let both: BTreeMap<String, Campaign> =
         [decode.campaigns, prefill.campaigns].into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
-    let intervals = vec![("padded_request_us", vec![of_padded]), ("decode_us", decode_us), ("prefill_us", prefill_us)];
+    let mut intervals =
+        vec![("padded_request_us", vec![of_padded]), ("decode_us", decode_us), ("prefill_us", prefill_us)];
+    if shared_us > 0.0 {
+        intervals.insert(1, ("shared_us", vec![of_shared]));
+    }
     let figures = Attention {
         decode: Surface::Grid(of_decode),
         prefill: Surface::Grid(of_prefill),
         mixed: None,
         separate_kernels: prefill.result.separate_kernels,
         padded_request_us,
+        shared_us,
     };
     let measured = Measured { protocol: protocol(&both), intervals, ..Measured::default() };
     Ok(statement.kernels(figures, &method, Some(valid), measured))

@@ -137,7 +137,7 @@ pub fn clock_range_mhz<'a>(campaigns: impl IntoIterator<Item = &'a Campaign>) ->
 pub fn left_out(tensor_parallel: u32, separate_kernels: bool) -> Vec<NotMeasured> {
     let left_out = |what: &str, why: &str| NotMeasured { what: what.to_owned(), why: why.to_owned() };
     let mixed = if separate_kernels {
-        "the kernels of prefill and decode are separate: the cost of a mixed step is their sum"
+        "the kernels of prefill and decode are separate: the cost of a mixed step is their sum, less the cache writes that both hold"
     } else {
         "the sum of prefill and decode stands in for a mixed step, and is flagged"
     };

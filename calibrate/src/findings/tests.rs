@@ -130,7 +130,11 @@ fn planted() -> Planted {
             padding: Some(found::Padding { row_us: about(0.25), to_rows: Rows(9) }),
         },
         head: found::HeadTable { points: vec![head(1, 20.0), head(8, 21.0)] },
-        decode: found::DecodeTable { points: decode.collect(), padded_request_us: about(0.5) },
+        decode: found::DecodeTable {
+            points: decode.collect(),
+            padded_request_us: about(0.5),
+            cache_writes_us: about(4.0),
+        },
         prefill: found::PrefillTable { points: prefill.collect(), separate_kernels: true },
         bandwidth: found::Bandwidth { copy_gb_per_s: about(4300.0), copies: Vec::new() },
         campaigns: [("host", campaign(1.02, StoppedBy::Target)), ("device", campaign(0.99, StoppedBy::TimeLimit))]
@@ -222,7 +226,7 @@ fn every_planted_cost_is_a_figure_of_the_machine() {
     let attention = machine.attention.unwrap().figures;
     assert_eq!(attention.decode.at(8.0, 128.0).value, f64::from(10 + 8 * 128) / 8.0);
     assert_eq!(attention.prefill.at(16.0, 512.0).value, f64::from(16 * 562));
-    assert!(attention.separate_kernels && attention.padded_request_us == 0.5);
+    assert!(attention.separate_kernels && attention.padded_request_us == 0.5 && attention.shared_us == 4.0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use kernels::launch::Address;
+use kernels::launch::{Address, Kernel};
 use kernels::step::{Activations, Place, StepPart, StepRunner};
 
 use super::StepError;
@@ -29,6 +29,14 @@ impl Planned {
     #[must_use]
     pub fn only(&self, is_wanted: impl Fn(Place) -> bool) -> Self {
         let calls = self.calls.iter().filter(|(place, _)| is_wanted(*place)).cloned().collect();
+        Self { calls, ..self.clone() }
+    }
+
+    /// Launches of one kernel alone.
+    #[must_use]
+    pub fn of_kernel(&self, kernel: Kernel) -> Self {
+        let is_wanted = |call: &Call| matches!(call, Call::Launch(launch) if launch.kernel == kernel);
+        let calls = self.calls.iter().filter(|(_, call)| is_wanted(call)).cloned().collect();
         Self { calls, ..self.clone() }
     }
 

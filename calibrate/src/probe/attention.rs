@@ -4,8 +4,8 @@
 //! cache emptied before it: keys and values of a step are cold, for all weights were read since. The copy that does it is a
 //! point of the same campaign, and its time is taken off. The fixed cost of a graph is taken off too, for a FULL step pays it
 //! once and its dense part holds it. The kernels here are separate ones for decode steps and for steps with chunks, so that
-//! no figure of mixed steps follows from these two: where an engine's backend has separate kernels too, the parts add; a
-//! backend with one kernel for both needs a table of its own.
+//! no figure of mixed steps follows from these two: where an engine's backend has separate kernels too, the parts add, but for
+//! the cache writes, which both hold and such a step makes once; a backend with one kernel for both needs a table of its own.
 //!
 //! A graph of more rows than requests pads with requests of no token and no context. What each of them costs is measured
 //! with one real request, among sizes whose contexts are cut into ranges alike: another number of ranges would change the
@@ -49,6 +49,8 @@ pub fn decode(
         let shape = model.decode_shape(rows);
         graphs.push((rows, shape, PartGraph::of(bench, model, &shape, StepPart::Attention)?));
     }
+    let smallest = graphs[0].1;
+    let writes = PartGraph::of(bench, model, &smallest, StepPart::CacheWrites)?;
     let alone = Inputs::decodes(model, Requests(1), 1)?;
     let mut inputs = Vec::new();
     for (index, requests) in requests.iter().enumerate() {
@@ -69,10 +71,13 @@ pub fn decode(
         on(*index, inputs.clone(), format!("{} decodes, context {context}", graphs[*index].0))
     });
     let padded = alike.iter().map(|&index| on(index, alone.clone(), format!("1 decode padded to {}", graphs[index].0)));
+    let written = ReplayOn { graph: &writes, cold: &cold, model: &model, shape: smallest, inputs: alone.clone() };
+    let written = Point::new("cache writes", written);
     let mut campaigns = Campaigns::default();
-    let points = filled.chain(padded).chain([emptying(&cold)]).collect();
+    let points = filled.chain(padded).chain([written, emptying(&cold)]).collect();
     let measured = bench.device("decode attention, device", points, &mut campaigns)?;
     let times_us = behind_emptying(&measured);
+    let cache_writes_us = without(times_us[inputs.len() + alike.len()], frame_us);
     let points = inputs.iter().zip(times_us).map(|((index, context, inputs), time_us)| DecodePoint {
         requests: requests[*index],
         context: *context,
@@ -86,7 +91,7 @@ pub fn decode(
         let times: Vec<(f64, f64)> = times.map(|(&index, &us)| (f64::from(graphs[index].0.0), us)).collect();
         Line::theil_sen(&times).map_or(0.0, |line| line.slope)
     });
-    Ok(campaigns.with(DecodeTable { points, padded_request_us }))
+    Ok(campaigns.with(DecodeTable { points, padded_request_us, cache_writes_us }))
 }
 
 /// Times prefill attention on the grid of these chunks and contexts before them. `frame_us` is the device time of a graph

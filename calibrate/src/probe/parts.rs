@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use kernels::launch::Kernel;
 use kernels::step::{Place, StepShape};
 
 use super::bench::{Bench, Timed};
@@ -24,13 +25,15 @@ pub(super) enum StepPart {
     Dense,
     /// Cache writes and attention of every layer.
     Attention,
+    /// Cache writes of every layer alone.
+    CacheWrites,
 }
 
 impl StepPart {
     fn holds(self, place: Place) -> bool {
         match place {
             Place::Piece(_) => self == Self::Dense,
-            Place::Attention(_) => self == Self::Attention,
+            Place::Attention(_) => self != Self::Dense,
             Place::Head => false,
         }
     }
@@ -52,7 +55,10 @@ impl PartGraph {
         part: StepPart,
     ) -> Result<Self, ProbeError> {
         bench.on(|session| {
-            let planned = model.plan(session, shape)?.only(|place| part.holds(place));
+            let mut planned = model.plan(session, shape)?.only(|place| part.holds(place));
+            if part == StepPart::CacheWrites {
+                planned = planned.of_kernel(Kernel::KvWrite);
+            }
             let graph = planned.capture(session)?;
             let executable = session.instantiate(&graph)?;
             session.upload(&executable)?;

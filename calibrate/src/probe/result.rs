@@ -260,6 +260,8 @@ pub struct DecodeTable {
     pub points: Vec<DecodePoint>,
     /// Each request that pads a FULL graph: no new token, no context.
     pub padded_request_us: Estimate,
+    /// The cache writes of all layers for the smallest batch alone: a step that mixes decodes and a chunk makes them once.
+    pub cache_writes_us: Estimate,
 }
 
 /// One decoding batch.

@@ -19,6 +19,9 @@ pub struct Attention {
     pub separate_kernels: bool,
     /// Microseconds of one padded request under FULL, which carries no KV. Up to 10^6 where measured.
     pub padded_request_us: f64,
+    /// Microseconds that decode and prefill both hold and a step that mixes them pays once, where it costs their sum: the cache
+    /// writes of calibrate's own kernels. 0 where nothing is known to be shared. Up to 10^6 where measured.
+    pub shared_us: f64,
 }
 
 impl Attention {
@@ -276,6 +279,7 @@ mod tests {
             mixed: None,
             separate_kernels: true,
             padded_request_us: 0.0,
+            shared_us: 0.0,
         };
         assert!(free.is_free());
         assert!(!Attention { padded_request_us: 0.1, ..free.clone() }.is_free());

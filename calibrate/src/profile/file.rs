@@ -256,6 +256,7 @@ group_file!(BandwidthFile { read_gb_per_s: Number });
 group_file!(AttentionFile {
     separate_kernels: bool,
     padded_request_us: Number,
+    shared_us: Option<Number>,
     decode: DecodeFile,
     prefill: PrefillFile,
     mixed: Option<MixedFile>,

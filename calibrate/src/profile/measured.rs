@@ -182,11 +182,10 @@ impl Figures for Curve {
 
 impl Figures for Attention {
     fn figures(&self) -> Vec<Figure> {
-        let mut figures = vec![
-            Figure::single("padded_request_us", self.padded_request_us),
-            Figure::of_surface("decode_us", &self.decode),
-            Figure::of_surface("prefill_us", &self.prefill),
-        ];
+        let mut figures = vec![Figure::single("padded_request_us", self.padded_request_us)];
+        figures.extend((self.shared_us > 0.0).then(|| Figure::single("shared_us", self.shared_us)));
+        figures.push(Figure::of_surface("decode_us", &self.decode));
+        figures.push(Figure::of_surface("prefill_us", &self.prefill));
         let grid = |mixed: &Mixed| Figure::of_grid("mixed_us", &mixed.axes.each_ref(), &mixed.values);
         figures.extend(self.mixed.as_ref().map(grid));
         figures

@@ -16,6 +16,9 @@
 //! `gap` is what a step takes longer on the device than as one graph, `eager_gap` without a graph and `piecewise_gap` in
 //! pieces; it is nothing under FULL, and where a profile has none.
 //!
+//! The attention of a step that mixes decodes and prefills is a reading of the mixed table where there is one, else the sum of
+//! both less `shared_us`.
+//!
 //! How host and device time combine is the profile's [`Overlap`].
 
 mod attention;

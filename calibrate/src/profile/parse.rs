@@ -351,12 +351,14 @@ impl Origin<'_> {
             _ => return Err(self.shape_fault(&prefill_table, "table and constant")),
         };
         let padded = format!("{table}.padded_request_us");
+        let shared = |us: &Number| self.number(&format!("{table}.shared_us"), us, MICROSECONDS.or_zero());
         let figures = Attention {
             decode,
             prefill,
             mixed: file.mixed.as_ref().map(|mixed| self.mixed(&format!("{table}.mixed"), mixed)).transpose()?,
             separate_kernels: file.separate_kernels,
             padded_request_us: self.number(&padded, &file.padded_request_us, MICROSECONDS.or_zero())?,
+            shared_us: file.shared_us.as_ref().map_or(Ok(0.0), shared)?,
         };
         self.group(table, figures, file.stated()).map(Some)
     }

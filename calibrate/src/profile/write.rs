@@ -142,6 +142,9 @@ impl Text {
         self.table(table);
         self.value("separate_kernels", figures.separate_kernels);
         self.value("padded_request_us", figures.padded_request_us);
+        if figures.shared_us != 0.0 {
+            self.value("shared_us", figures.shared_us);
+        }
         self.stated(table, group);
         self.surface(&format!("{table}.decode"), "requests", "context_tokens", &figures.decode);
         self.surface(&format!("{table}.prefill"), "chunk_tokens", "context_tokens", &figures.prefill);

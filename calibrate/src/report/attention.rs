@@ -10,7 +10,7 @@ const KNOTS: usize = 7;
 
 pub(super) fn grids(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let Some(group) = profile.attention() else { return Ok(()) };
-    let Attention { decode, prefill, mixed, separate_kernels, padded_request_us } = &group.figures;
+    let Attention { decode, prefill, mixed, separate_kernels, padded_request_us, shared_us } = &group.figures;
     heading("Attention of all layers, ms of device time", out)?;
     surface(decode, "decode", "requests", out)?;
     surface(prefill, "prefill", "chunk tokens", out)?;
@@ -19,7 +19,9 @@ pub(super) fn grids(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         (None, true) => "the sum: their kernels are separate",
         (None, false) => "the sum, a stand-in: one kernel serves both, and was not measured so",
     };
-    sentence(&format!("mixed steps: {mixed}; a padded request: {} us", number(*padded_request_us)), out)
+    let shared =
+        if *shared_us > 0.0 { format!(", less {} us that both hold", number(*shared_us)) } else { String::new() };
+    sentence(&format!("mixed steps: {mixed}{shared}; a padded request: {} us", number(*padded_request_us)), out)
 }
 
 fn surface(surface: &Surface, name: &str, quantity: &str, out: &mut impl Write) -> io::Result<()> {

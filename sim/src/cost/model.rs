@@ -327,8 +327,12 @@ impl CostModel {
                 if let Some(mixed) = attention.mixed.as_ref().filter(|_| !attention.separate_kernels) {
                     add(CostGroup::MixedAttention, mixed.at(chunk, chunk_context, decodes, decode_context));
                 } else {
-                    add(CostGroup::DecodeAttention, attention.decode.at(decodes, decode_context));
-                    add(CostGroup::PrefillAttention, attention.prefill.at(chunk, chunk_context));
+                    let decode = attention.decode.at(decodes, decode_context);
+                    let prefill = attention.prefill.at(chunk, chunk_context);
+                    // Each holds at least what it shares with the other, whatever the profile says.
+                    let shared_us = attention.shared_us.min(decode.value).min(prefill.value);
+                    add(CostGroup::DecodeAttention, decode);
+                    add(CostGroup::PrefillAttention, Reading { value: prefill.value - shared_us, ..prefill });
                     cost.mixed_as_sum = !attention.separate_kernels;
                 }
             }
@@ -657,6 +661,22 @@ mod tests {
         assert!(above.outside.contains(CostGroup::Dense) && above.dense_ns > inside.dense_ns);
         let far = cost.price_as(&decode(1, 0), Execution::Eager, Rows(TABLE_LIMIT + 1), Requests(0));
         assert!(far.outside.contains(CostGroup::Dense), "beyond the table made at start-up as well");
+    }
+
+    #[test]
+    fn what_both_hold_is_paid_once_in_a_mixed_step() {
+        let execution = Execution::CompiledEager;
+        let mut cost = model("a100-llama-3-8b", execution);
+        let mut work = decode(16, 1000);
+        work.add_chunk(512, 0);
+        let price =
+            |cost: &CostModel, work: &StepWork| cost.price_as(work, execution, Rows(528), Requests(0)).attention_ns;
+        let (sum, alone) = (price(&cost, &work), price(&cost, &decode(16, 1000)));
+        let shared = |cost: &mut CostModel, us| cost.attention.as_mut().expect("it has some").shared_us = us;
+        shared(&mut cost, 12.5);
+        assert_eq!((price(&cost, &work), price(&cost, &decode(16, 1000))), (sum - 12_500, alone));
+        shared(&mut cost, 1e9);
+        assert!(price(&cost, &work) >= alone.min(sum - alone), "never more than the smaller of both");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const HOUR_S: f64 = 3_600.0;
 const PART: [f64; 2] = [0.0, (1_u64 << 44) as f64];
 
 /// Group, figure (any, where it is empty), and the least and the most of it; the first that fits holds.
-const RANGES: [(&str, &str, [f64; 2]); 24] = [
+const RANGES: [(&str, &str, [f64; 2]); 26] = [
     ("machine.memory", "total_bytes", [(1_u64 << 26) as f64, PART[1]]),
     ("machine.dense", "us_per_row", [0.0, STEP_US[1]]),
     ("machine.dense", "us", STEP_US),
@@ -26,10 +26,12 @@ const RANGES: [(&str, &str, [f64; 2]); 24] = [
     ("machine.capture", "", [LEAST, HOUR_S]),
     ("machine.bandwidth", "read_gb_per_s", [LEAST, 1e5]),
     ("machine.attention", "padded_request_us", [0.0, 1e6]),
+    ("machine.attention", "shared_us", [0.0, 1e6]),
     ("machine.attention", "", STEP_US),
     ("machine.eager_gap", "", [LEAST, 1e7]),
     ("machine.piecewise_gap", "", [LEAST, 1e7]),
     ("engine.attention", "padded_request_us", [0.0, 1e6]),
+    ("engine.attention", "shared_us", [0.0, 1e6]),
     ("engine.attention", "", STEP_US),
     ("engine.dispatch", "", [0.0, 1e5]),
     ("engine.host", "step_overhead_us", [0.0, 1e7]),
