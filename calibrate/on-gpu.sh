@@ -113,6 +113,15 @@ if [ -z "$calibrate" ] || ! limited 10 "$calibrate" --version >"$scratch/version
     echo "  help: build it elsewhere (cargo build --profile dist -p calibrate) and set CALIBRATE to its path" >&2
     exit 4
 fi
+# Without a GPU every part would fail alike: one message says why, and no file stands in the way of the next run.
+limited 10 "$calibrate" --list 2>"$scratch/list" >/dev/null
+case $? in
+    4)
+        cat "$scratch/list" >&2
+        exit 4
+        ;;
+    130) exit 130 ;;
+esac
 mkdir -p -- "$1" || exit 2
 out=$(cd "$1" && pwd) || exit 2
 
@@ -229,16 +238,6 @@ calibration() {
     part "$name" "$seconds" "$calibrate" "${measuring[@]}" "$@" --out "$written" || return
     if [ "$written" != "$file" ]; then mv -- "$written" "$file"; fi
 }
-
-# Without a GPU every part would fail alike: one message says why.
-limited 10 "$calibrate" --list 2>"$scratch/list" >/dev/null
-if [ $? -eq 4 ]; then
-    reason=$(cat "$scratch/list")
-    printf '%s\n' "$reason" >>"$log"
-    printf '%s\n' "$reason" >"$summary"
-    printf '%s\n' "$reason" >&2
-    exit 4
-fi
 
 part "self-check" 45 "$calibrate" --self-check --device "$device"
 part "probe-rules" 15 "$calibrate" --probe-rules --device "$device" --out "$rules"

@@ -73,7 +73,8 @@ pub(crate) struct GpuOptions {
     /// error code, unless `faulting` allows those that wreck a context too.
     #[arg(long, group = "task", value_name = "RULES", num_args = 0..=1, require_equals = true, default_missing_value = "returning")]
     pub(crate) probe_rules: Option<ProbedRules>,
-    /// The profile's file (default: named after device and model; a file that is there is kept beside it, numbered); with
+    /// The profile's file (default: named after device and model; a file that is there is kept beside it, numbered; results
+    /// of an unfinished run lie in FILE.partial, and are replaced without `--resume`); with
     /// `--probe-rules` a file for what it finds, as TOML.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "self_check"])]
     pub(crate) out: Option<PathBuf>,
@@ -141,7 +142,9 @@ pub(crate) struct MeasuringOptions {
     /// GPU memory at most. Layers share weights where all would not fit; the profile says so.
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true, conflicts_with = "task", requires = "device")]
     pub(crate) memory_limit: Option<Bytes>,
-    /// Go on with a calibration that was ended: with the same options, what it had measured is kept.
+    /// Go on with a calibration that was ended: what it had measured is kept, with the same options and on the same machine.
+    /// It is refused where an option, the card or the host is another one, or where either is faster or slower by more than a
+    /// run may change.
     #[arg(long, conflicts_with = "task", requires = "device")]
     pub(crate) resume: bool,
     /// Do not say how far it is.

@@ -7,6 +7,7 @@
 mod calibration;
 mod command_line;
 mod commands;
+mod counted;
 #[cfg(feature = "gpu")]
 mod destination;
 #[cfg(feature = "gpu")]

@@ -13,7 +13,7 @@ use miette::Diagnostic;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::probe::Pace;
+use crate::measure::Pace;
 use crate::profile::KeptWarning;
 use crate::stderr::printable;
 use crate::whole_file;
@@ -124,8 +124,8 @@ impl Diagnostic for PartialError {
             Self::Read { .. } => "run without --resume: there is nothing to go on from",
             Self::Corrupt { .. } => "remove the file and run without --resume: everything is measured anew",
             Self::OtherRun { .. } => {
-                "give the options of that run to go on with it; without --resume everything is measured anew, and the first \
-                 result replaces the file"
+                "give the options of that run on the machine of that run to go on with it; without --resume everything is \
+                 measured anew, and the first result replaces the file"
             }
             Self::Write { .. } => "check that the folder exists and can be written, or choose another one with --out",
         };
@@ -302,7 +302,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("partial.toml");
         let warning = KeptWarning { code: "power_limit".into(), what: "400 W of 700".into(), advice: None };
-        let pace = Some(Pace { us: 61.25, sm_clock_mhz: None });
+        let pace = Pace { graph_us: 61.25, copy_us: 30.0, launches_us: 41.0, replay_us: 3.5, sm_clock_mhz: None };
+        let pace = Some(pace);
         let piece =
             |date: &str, warnings| Piece { date: date.into(), options: "-x".into(), took_s: 0.0, warnings, pace };
         let mut first = PartialResults::new(&path, facts());
@@ -401,8 +402,8 @@ mod tests {
         );
         assert_eq!(
             error.help().unwrap().to_string(),
-            "give the options of that run to go on with it; without --resume everything is measured anew, and the first \
-             result replaces the file"
+            "give the options of that run on the machine of that run to go on with it; without --resume everything is \
+             measured anew, and the first result replaces the file"
         );
         let older = PartialResults::resume(&path, &facts()).unwrap().result::<Older>("launch").unwrap_err();
         assert!(older.to_string().contains("launch: unknown field `fixed_us`"), "{older}");

@@ -4,6 +4,7 @@ mod measurement;
 
 use std::io::{self, Write};
 
+use crate::counted::counted;
 use crate::layout::{heading, row, sentence};
 use crate::profile::{Attention, Curve, Kind, Overlap, PlanningRange, Profile, Provenance, Surface};
 
@@ -51,9 +52,9 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     row("host CPU ", &or_unstated(&identity.host_cpu), out)?;
     row("engine   ", &format!("{} (version: {})", identity.engine, or_unstated(&identity.engine_version)), out)?;
     let geometry = format!(
-        "{}: {} layers, hidden {}, {} query and {} KV heads; weights {}, KV {} per token",
+        "{}: {}, hidden {}, {} query and {} KV heads; weights {}, KV {} per token",
         identity.model_name,
-        model.layers,
+        counted(model.layers, "layer"),
         model.hidden,
         model.query_heads,
         model.kv_heads,

@@ -418,8 +418,9 @@ fn disturbances_end_a_calibration_with_their_name() {
     ] {
         let (run, profile) = calibrate(&double, &[variable, ("NOISE_PERMILLE", "20"), ("HOST_NOISE_PERMILLE", "20")]);
         assert_eq!((run.code(), profile), (Some(6), None), "{variable:?}: {}", run.stderr());
-        let error = run.stderr().lines().find(|line| line.contains('×')).expect("an error has its sign");
-        assert!(error.contains(named), "{variable:?}: {}", run.stderr());
+        assert!(run.stderr().lines().any(|line| line.contains('×')), "{variable:?}: {}", run.stderr());
+        // At one of the two tries: a burst that comes again and again may look like a step at the other.
+        assert!(run.stderr().contains(named), "{variable:?}: {}", run.stderr());
     }
 }
 

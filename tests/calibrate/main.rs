@@ -3,6 +3,7 @@
 mod coverage;
 mod destination;
 mod device;
+mod disturbed;
 mod double;
 mod layer;
 mod measure;

@@ -360,7 +360,7 @@ fn a_time_limit_is_kept_to_a_tenth_or_the_run_says_so() {
     for (limit, limit_s) in [("4s", 4.0), ("8s", 8.0)] {
         for dear in [&[][..], &dear] {
             let (took_s, said) = took_s(limit, dear);
-            assert!((0.5 * limit_s..=1.1 * limit_s).contains(&took_s), "{limit} {dear:?}: took {took_s} s");
+            assert!((0.4 * limit_s..=1.1 * limit_s).contains(&took_s), "{limit} {dear:?}: took {took_s} s");
             assert_eq!(said, "", "{limit} {dear:?}");
         }
     }

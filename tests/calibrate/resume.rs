@@ -70,6 +70,57 @@ fn another_machine_is_noticed_before_anything_is_measured() {
     check(&bench, "mine.toml");
 }
 
+/// What no empty kernel shows: memory that became slower, and a host. Nothing of such a piece is measured, so that a later one
+/// on the machine as it was goes on as if it had not been.
+#[test]
+fn another_host_and_slower_memory_are_noticed_too() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    failed_piece(&bench, &[]);
+    let before = bench.text("mine.toml.partial");
+    for (variable, value, named) in [
+        ("LAUNCH_NS", "4000", "slowed: launches on the host took +"),
+        ("REPLAY_NS", "6000", "slowed: replays on the host took +"),
+        ("BANDWIDTH_GB_PER_S", "2000", "slowed: copies within the device took +"),
+        ("BANDWIDTH_GB_PER_S", "9000", "faster: copies within the device took -"),
+    ] {
+        let variable = format!("RUNGWISE_DOUBLE_{variable}");
+        let resumed = bench.run(&["--out", "mine.toml", "--resume", "--no-progress"], &[(&variable, value)]);
+        let said = resumed.stderr().split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+        assert_eq!(resumed.code(), Some(6), "{variable}: {said}");
+        assert!(said.contains(named), "{variable}: {said}");
+        assert_eq!(bench.text("mine.toml.partial"), before, "{variable}");
+    }
+    let resumed = bench.run(&["--out", "mine.toml", "--resume", "--no-progress"], &[]);
+    assert_eq!(resumed.code(), Some(0), "{}", resumed.stderr());
+    let profile = bench.profile("mine.toml");
+    let warnings = profile["measurement"]["warning"].as_array().expect("there are some");
+    let what = warnings.iter().find(|warning| warning["code"].as_str() == Some("resumed"));
+    let what = what.and_then(|warning| warning["what"].as_str()).expect("it says so");
+    assert!(what.contains("when each began, device and host were within 10 % and 15 % of what they were"), "{what}");
+}
+
+/// On fewer CPUs launches may cost something else.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_piece_on_other_cpus_is_another_run() {
+    use std::process::Command;
+
+    let bench = Bench::new(Double::driver_and_nvml());
+    failed_piece(&bench, &[]);
+    let resumed = bench.command(&["--out", "mine.toml", "--resume"], &[]);
+    let mut bound = Command::new("taskset");
+    bound.args(["-c", "0"]).arg(resumed.get_program()).args(resumed.get_args()).current_dir(&bench.folder);
+    bound.envs(resumed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let Some(output) = bound.output().ok().filter(|_| cpus > 1) else {
+        println!("skipped: no taskset, or one CPU only");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&format!("CPUs that calibrate may run on: `{cpus}` there, `1` now")), "{said}");
+}
+
 #[test]
 fn what_changes_the_measuring_must_be_the_same() {
     let bench = Bench::new(Double::driver_and_nvml());

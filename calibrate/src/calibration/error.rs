@@ -40,8 +40,8 @@ pub(crate) enum Ended {
     /// Free memory moves before anything is measured.
     #[error(transparent)]
     Noisy(#[from] TooNoisy),
-    /// The machine is another one in the end than in the beginning.
-    #[error(transparent)]
+    /// The machine is another one in the end than in the beginning: every part was measured before, and none of them then.
+    #[error("when every part was measured, the machine had become another one: {0}")]
     Changed(TooNoisy),
     /// The machine is another one than that which the kept parts were measured on.
     #[error("the kept parts were measured when this machine was another one: {0}")]
@@ -76,14 +76,15 @@ impl Ended {
     /// Whether a run that goes on from what is kept could come to its profile.
     pub(crate) fn can_go_on(&self) -> bool {
         match self {
-            Self::Disturbed { .. } | Self::Noisy(_) | Self::Probe(_) | Self::Partial(PartialError::Write { .. }) => {
-                true
-            }
+            Self::Disturbed { .. }
+            | Self::Changed(_)
+            | Self::Noisy(_)
+            | Self::Probe(_)
+            | Self::Partial(PartialError::Write { .. }) => true,
             // An interruption says what is kept itself.
             Self::Interrupted { .. }
             | Self::Unfit(_)
             | Self::Wrong(_)
-            | Self::Changed(_)
             | Self::OtherMachine(_)
             | Self::NoRoom(_)
             | Self::Partial(_)
@@ -122,27 +123,19 @@ impl Diagnostic for Ended {
                 Some(Box::new("`calibrate --self-check` shows every check; please report what it prints"))
             }
             Self::Disturbed { disturbance, .. } => disturbance.help(),
-            Self::Changed(changed) => Some(with(
-                changed,
-                "then leave out --resume: what was measured first is not of the machine as it is now",
-            )),
-            Self::OtherMachine(changed) => Some(with(
-                changed,
-                "--resume goes on when the machine is as it was; without it everything is measured anew",
-            )),
-            Self::Noisy(error) => error.help(),
+            Self::OtherMachine(changed) => {
+                let help = changed.help().map(|help| help.to_string()).unwrap_or_default();
+                Some(Box::new(format!(
+                    "{help}; --resume goes on when the machine is as it was; without it everything is measured anew"
+                )))
+            }
+            Self::Noisy(error) | Self::Changed(error) => error.help(),
             Self::NoRoom(error) => error.help(),
             Self::Probe(error) => error.help(),
             Self::Partial(error) => error.help(),
             Self::Unusable(_) => Some(Box::new("measure more points, or please report this with the command line")),
         }
     }
-}
-
-/// What to do against a disturbance, and then.
-fn with<'a>(disturbance: &TooNoisy, then: &str) -> Box<dyn fmt::Display + 'a> {
-    let help = disturbance.help().map(|help| help.to_string()).unwrap_or_default();
-    Box::new(format!("{help}; {then}"))
 }
 
 #[cfg(test)]
@@ -157,7 +150,7 @@ mod tests {
         let drift = || TooNoisy { cause: Cause::Drift, by: 0.2, limit: 0.1 };
         let help = |ended: &Ended| ended.help().map(|help| help.to_string()).unwrap();
         let changed = Ended::Changed(drift());
-        assert!(help(&changed).contains("leave out --resume") && !changed.can_go_on(), "{}", help(&changed));
+        assert!(changed.can_go_on() && changed.to_string().contains("had become another one: drift: "), "{changed}");
         let other = Ended::OtherMachine(drift());
         assert!(help(&other).contains("without it everything is measured anew") && !other.can_go_on());
         assert!(Ended::Disturbed { part: Part::Head, disturbance: drift() }.can_go_on());

@@ -14,14 +14,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use error::{Ended, goes_on};
+use kept::Ends;
 pub(crate) use kept::Kept;
 pub(crate) use paces::Paces;
 pub(crate) use profile::{About, profile};
 pub(crate) use readiness::{kernels_work, memory_stands_still, refuse_unfit};
 
-use self::paces::CHANGE_MOST;
 use crate::device::{HostClock, Interrupts, Session};
-use crate::measure::{Estimate, Limits, Phase, Progress, TooNoisy};
+use crate::measure::{Cause, Estimate, Gauge, Limits, Pace, Phase, Progress, TooNoisy};
 use crate::model::Model;
 use crate::padding;
 use crate::partial::PartialResults;
@@ -30,7 +30,8 @@ use crate::probe::result::{
     Bandwidth, DecodeTable, DenseTable, Executables, HeadTable, LaunchCosts, PrefillTable, Rungs, UpdateCosts,
 };
 use crate::probe::{
-    Bench, ProbeError, Probed, RungPlan, attention, bandwidth, dense, executables, head, launch, pace, rungs, update,
+    Bench, PaceWork, ProbeError, Probed, RungPlan, attention, bandwidth, dense, executables, head, launch, rungs,
+    update,
 };
 use crate::progress::Display;
 
@@ -40,8 +41,6 @@ const TRIES: u32 = 2;
 const PACES_MOST: u32 = 5;
 /// The staircase is fine up to here at least.
 const DENSE_LEAST: Rows = Rows(256);
-/// What is measured once more in the end.
-const DRIFT_CHECK: [Part; 2] = [Part::Launch, Part::Bandwidth];
 /// How often what happens once is repeated.
 const REPEATS: u32 = 5;
 const QUICK_REPEATS: u32 = 3;
@@ -72,6 +71,7 @@ pub(crate) struct Calibration<'a> {
     pub(crate) interrupts: Interrupts,
     pub(crate) time: RunTime,
     pub(crate) paces: Paces,
+    pub(crate) pace_work: PaceWork,
 }
 
 /// The time of a run, by the clock that everything is timed with.
@@ -134,32 +134,19 @@ impl Calibration<'_> {
         let chunks = chunks.iter().copied().map(Rows).collect::<Vec<_>>();
         let prefill =
             self.part(Part::Prefill, |bench, model| attention::prefill(bench, model, &chunks, before, frame_us))?;
-        let drift = self.drift(launch.result(), bandwidth.result())?;
+        let drift = self.drift()?;
         Ok(Results { launch, bandwidth, dense, head, decode, prefill, rungs, executables, update, drift })
     }
 
-    /// The first two parts once more: what changed since then happened under all others. A campaign notices only what moves
-    /// while it runs itself.
-    fn drift(&mut self, launch: &LaunchCosts, bandwidth: &Bandwidth) -> Result<Option<TooNoisy>, Ended> {
+    /// How far the machine moved from the first part to the last.
+    fn drift(&mut self) -> Result<Option<TooNoisy>, Ended> {
         self.display.begin("drift since the beginning");
-        let [first, second] = DRIFT_CHECK;
-        let launch_again =
-            self.probe(first, &DRIFT_CHECK, &mut |bench, _| launch::run(bench, &launch::QUICK_COUNTS))?;
-        let bandwidth_again = self.probe(second, &[second], &mut |bench, _| bandwidth::run(bench))?;
-        let slower = |now: Estimate, before: Estimate| {
-            let by = now.value / before.value - 1.0;
-            if by.is_finite() { by } else { 0.0 }
-        };
-        let node = slower(launch_again.result.graph_device.each_us, launch.graph_device.each_us);
-        // Less bandwidth is more time.
-        let copy = slower(bandwidth.copy_gb_per_s, bandwidth_again.result.copy_gb_per_s);
-        let by = if node.abs() > copy.abs() { node } else { copy };
-        self.display.end(&format!("{:+.1} %", by * 100.0));
-        let beyond = |limit: f64| (by.abs() > limit).then(|| TooNoisy { cause: self.paces.cause(), by, limit });
-        match beyond(CHANGE_MOST) {
-            Some(drift) => Err(Ended::Changed(drift)),
-            None => Ok(beyond(Limits::default().drift)),
+        if let Some(changed) = self.pace_before(Gauge::DEVICE)? {
+            return Err(Ended::Changed(changed));
         }
+        let (by, drift) = self.paces.drift();
+        self.display.end(&format!("{:+.1} %", by * 100.0));
+        Ok(drift)
     }
 
     /// That the machine is still the one that the kept parts were measured on. From here on every pace is compared with the
@@ -168,7 +155,7 @@ impl Calibration<'_> {
         let Some(first) = self.partial.pieces().first().and_then(|piece| piece.pace) else { return Ok(()) };
         self.paces.push(Duration::ZERO, first);
         self.pace()?;
-        match self.pace_before()? {
+        match self.pace_before(Gauge::ALL)? {
             Some(changed) => Err(Ended::OtherMachine(changed)),
             None => Ok(()),
         }
@@ -189,22 +176,17 @@ impl Calibration<'_> {
         let mut tries_left = TRIES;
         let kept = loop {
             tries_left -= 1;
-            let before = self.pace_before()?;
+            let before = self.pace_before(part.gauges())?;
             let probed = self.probe(part, &ahead, &mut probe)?;
             self.pace()?;
-            let after = self.paces.changed();
-            // Changed at one end alone, it may have been another machine for all that counts. Measured once more it is
-            // kept, for then it is what the part itself does to the device.
-            let is_other =
-                if tries_left > 0 { before.is_some() || after.is_some() } else { before.is_some() && after.is_some() };
-            let kept = match after.or(before).filter(|_| is_other) {
-                Some(changed) => Err(changed),
-                None => Kept::of(probed),
-            };
-            match kept {
+            let ends = Ends { before, after: self.paces.changed(part.gauges()) };
+            match ends.judge(part, probed, tries_left == 0) {
                 Ok(kept) => break kept,
                 Err(disturbance) if tries_left == 0 => return Err(Ended::Disturbed { part, disturbance }),
-                Err(disturbance) => self.display.note(&format!("measured once more: {disturbance}")),
+                Err(disturbance) => {
+                    self.display.note(&format!("measured once more: {disturbance}"));
+                    self.doubt_the_first_pace(&disturbance);
+                }
             }
         };
         let took_s = self.time.elapsed().as_secs_f64();
@@ -216,43 +198,73 @@ impl Calibration<'_> {
         Ok(kept)
     }
 
+    /// Where the machine is faster than in the beginning, and nothing is kept yet, it was the beginning that was disturbed.
+    fn doubt_the_first_pace(&mut self, disturbance: &TooNoisy) {
+        let is_faster = matches!(disturbance.cause, Cause::Pace { .. }) && disturbance.by < 0.0;
+        if is_faster && self.kept() == 0 {
+            self.paces = Paces::default();
+            if let Some(piece) = self.partial.piece() {
+                piece.pace = None;
+            }
+        }
+    }
+
     /// What is still to be measured.
     fn ahead(&self) -> Vec<Part> {
         let is_kept = |part: &Part| self.partial.probes().any(|kept| kept == part.name());
-        Part::ALL.into_iter().filter(|part| !is_kept(part)).chain(DRIFT_CHECK).collect()
+        Part::ALL.into_iter().filter(|part| !is_kept(part)).collect()
     }
 
     /// The pace before a part, if it is not the one of the beginning; what made the device hot has a moment to pass.
-    fn pace_before(&mut self) -> Result<Option<TooNoisy>, Ended> {
-        if self.paces.is_empty() {
-            self.pace()?;
+    fn pace_before(&mut self, gauges: &[Gauge]) -> Result<Option<TooNoisy>, Ended> {
+        if self.paces.first().is_none() {
+            let steady = self.steady_pace()?;
+            self.push(steady);
         }
         for _ in 0..PACES_MOST {
-            if self.paces.changed().is_none() {
+            if self.paces.changed(gauges).is_none() {
                 break;
             }
             self.pace()?;
         }
-        Ok(self.paces.changed())
+        Ok(self.paces.changed(gauges))
+    }
+
+    /// The first pace: a card that was idle needs a moment until its clocks are up.
+    fn steady_pace(&mut self) -> Result<Pace, Ended> {
+        let limits = Limits { pace: Limits::default().drift, ..Limits::default() };
+        let mut pace = self.take_pace()?;
+        for _ in 0..PACES_MOST {
+            let before = std::mem::replace(&mut pace, self.take_pace()?);
+            if pace.changed_from(&before, Gauge::DEVICE, &limits).is_none() {
+                break;
+            }
+        }
+        Ok(pace)
     }
 
     fn pace(&mut self) -> Result<(), Ended> {
-        let interrupts = self.interrupts;
-        let mut heard = |_: &Progress| {
-            if interrupts.is_asked_to_end() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let bench = Bench::new(self.session, self.plan.pace_protocol(), Limits::default(), &mut heard)?;
-        let pace = pace::run(&bench);
-        drop(bench);
-        if interrupts.is_asked_to_end() {
-            return Err(self.interrupted());
-        }
-        let pace = pace?;
+        let pace = self.take_pace()?;
+        self.push(pace);
+        Ok(())
+    }
+
+    fn push(&mut self, pace: Pace) {
         if let Some(piece) = self.partial.piece() {
             piece.pace.get_or_insert(pace);
         }
         self.paces.push(self.time.elapsed(), pace);
-        Ok(())
+    }
+
+    fn take_pace(&mut self) -> Result<Pace, Ended> {
+        let mut heard = |_: &Progress| ControlFlow::Continue(());
+        let bench = Bench::new(self.session, self.plan.protocol(), Limits::default(), &mut heard)?;
+        let pace = bench.pace(&self.pace_work, self.plan.pace_warm_up());
+        drop(bench);
+        if self.interrupts.is_asked_to_end() {
+            return Err(self.interrupted());
+        }
+        Ok(pace?)
     }
 
     /// Measures a part in its share of the time that is left for it and what is ahead.
@@ -279,6 +291,10 @@ impl Calibration<'_> {
         let time = self.plan.time_of(part, ahead, self.time.elapsed());
         let bench = Bench::new(self.session, self.plan.protocol(), Limits::default(), &mut heard)?;
         let bench = bench.within(time, part.campaigns());
+        let bench = match self.paces.first() {
+            Some(first) => bench.paced_by(&self.pace_work, first),
+            None => bench,
+        };
         let probed = probe(&bench, &mut self.model);
         drop(bench);
         if interrupts.is_asked_to_end() {

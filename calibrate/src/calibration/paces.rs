@@ -1,56 +1,64 @@
 //! Whether the machine is still the one that it was, by the same short work between all parts.
 //!
-//! A campaign notices what changes while it runs. One that runs from its first visit to its last beside another process, or
-//! with a clock that is held down, is as steady as any other, and wrong.
+//! Within a part every round of a campaign looks itself; here is what lies between, and how it came.
 
 use std::time::Duration;
 
-use crate::measure::{Cause, Limits, TooNoisy};
-use crate::probe::Pace;
-
-/// What was measured on a machine that is faster or slower by more than this share is not of the same machine.
-pub(super) const CHANGE_MOST: f64 = 0.1;
+use crate::measure::{Cause, Gauge, Limits, Pace, TooNoisy};
 
 /// The paces of a run, each with its time since the run began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paces(Vec<(Duration, Pace)>);
 
 impl Paces {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// What every other pace is compared with.
+    pub(super) fn first(&self) -> Option<Pace> {
+        self.0.first().map(|(_, pace)| *pace)
     }
 
     pub(super) fn push(&mut self, at: Duration, pace: Pace) {
         self.0.push((at, pace));
     }
 
-    /// By how much the last pace is another one than the first, if that is beyond the limit, and what it comes from.
-    pub(super) fn changed(&self) -> Option<TooNoisy> {
-        let by = self.0.last()?.1.us / self.0.first()?.1.us - 1.0;
-        (by.abs() > CHANGE_MOST).then(|| TooNoisy { cause: self.cause(), by, limit: CHANGE_MOST })
+    /// What of these the last pace has changed by from the first, if that is beyond the limit, and what it comes from.
+    pub(super) fn changed(&self, gauges: &[Gauge]) -> Option<TooNoisy> {
+        let (last, first) = (self.0.last()?.1, self.first()?);
+        let changed = last.changed_from(&first, gauges, &Limits::default())?;
+        Some(TooNoisy { cause: self.came(changed.cause), ..changed })
     }
 
-    /// What a change from the first pace to the last comes from. A clock that fell explains what is slower. Without one, a
-    /// machine that became slower at once met other work; one that became so all the time drifts.
-    pub(super) fn cause(&self) -> Cause {
-        let (Some((from, first)), Some((to, last))) = (self.0.first(), self.0.last()) else { return Cause::Drift };
-        if let (Some(from_mhz), Some(to_mhz)) = (first.sm_clock_mhz, last.sm_clock_mhz)
-            && to_mhz < from_mhz * (1.0 - Limits::default().clock_dip)
-        {
-            return Cause::LowerClock { from_mhz, to_mhz };
+    /// How far the device drifted from the first pace to the last; with its cause if that is worth a warning.
+    pub(super) fn drift(&self) -> (f64, Option<TooNoisy>) {
+        let limits = Limits { pace: Limits::default().drift, ..Limits::default() };
+        let Some((last, first)) = self.0.last().map(|(_, pace)| *pace).zip(self.first()) else { return (0.0, None) };
+        let by = last.furthest_from(&first, Gauge::DEVICE, &limits).map_or(0.0, |(_, by)| by);
+        let changed = last.changed_from(&first, Gauge::DEVICE, &limits);
+        (by, changed.map(|changed| TooNoisy { cause: self.came(changed.cause), ..changed }))
+    }
+
+    /// Without a clock that explains it, a machine that became slower at once met other work; one that became so all the
+    /// time drifts.
+    fn came(&self, cause: Cause) -> Cause {
+        match cause {
+            Cause::Pace { gauge } if self.is_on_a_line(gauge) => Cause::Drift,
+            cause => cause,
         }
+    }
+
+    fn is_on_a_line(&self, gauge: Gauge) -> bool {
+        let us: Vec<f64> = self.0.iter().map(|(_, pace)| gauge.us(pace)).collect();
+        let (Some((from, _)), Some((to, _))) = (self.0.first(), self.0.last()) else { return false };
+        let (first_us, last_us) = (us[0], us[us.len() - 1]);
         let whole_s = to.saturating_sub(*from).as_secs_f64();
         let part = |at: Duration| if whole_s > 0.0 { at.saturating_sub(*from).as_secs_f64() / whole_s } else { 1.0 };
-        let off_line = self.0.iter().map(|(at, pace)| (pace.us - first.us - (last.us - first.us) * part(*at)).abs());
-        let off_line: f64 = off_line.sum();
-        let off_step = (1..self.0.len()).map(|step| {
-            let (before, after) = self.0.split_at(step);
-            let off =
-                |paces: &[(Duration, Pace)], us: f64| paces.iter().map(|(_, pace)| (pace.us - us).abs()).sum::<f64>();
-            off(before, first.us) + off(after, last.us)
+        let at = self.0.iter().map(|(at, _)| *at);
+        let off_line: f64 = at.zip(&us).map(|(at, us)| (us - first_us - (last_us - first_us) * part(at)).abs()).sum();
+        let off_step = (1..us.len()).map(|step| {
+            let off = |paces: &[f64], level_us: f64| paces.iter().map(|us| (us - level_us).abs()).sum::<f64>();
+            off(&us[..step], first_us) + off(&us[step..], last_us)
         });
         // Of two paces nobody can tell: what came within one part came at once.
-        if off_step.fold(f64::INFINITY, f64::min) <= off_line { Cause::Step } else { Cause::Drift }
+        off_step.fold(f64::INFINITY, f64::min) > off_line
     }
 }
 
@@ -58,15 +66,19 @@ impl Paces {
 mod tests {
     use super::*;
 
+    const FIRST: Pace =
+        Pace { graph_us: 60.0, copy_us: 30.0, launches_us: 40.0, replay_us: 4.0, sm_clock_mhz: Some(1_980.0) };
+    const STEP: Cause = Cause::Pace { gauge: Gauge::Graph };
+
     /// A pace each second.
-    fn changed(paces: &[(f64, Option<f64>)]) -> Option<TooNoisy> {
-        let paces = (0..).zip(paces);
-        let paces = paces.map(|(at, &(us, sm_clock_mhz))| (Duration::from_secs(at), Pace { us, sm_clock_mhz }));
-        Paces(paces.collect()).changed()
+    fn changed(paces: &[Pace]) -> Option<TooNoisy> {
+        let paces = (0..).zip(paces).map(|(at, &pace)| (Duration::from_secs(at), pace));
+        Paces(paces.collect()).changed(Gauge::ALL)
     }
 
-    fn of(us: &[f64]) -> Option<Cause> {
-        changed(&us.iter().map(|&us| (us, Some(1_980.0))).collect::<Vec<_>>()).map(|changed| changed.cause)
+    fn of(graph_us: &[f64]) -> Option<Cause> {
+        let paces: Vec<Pace> = graph_us.iter().map(|&graph_us| Pace { graph_us, ..FIRST }).collect();
+        changed(&paces).map(|changed| changed.cause)
     }
 
     #[test]
@@ -77,8 +89,8 @@ mod tests {
 
     #[test]
     fn what_comes_at_once_is_a_step_and_what_comes_slowly_is_drift() {
-        assert_eq!(of(&[60.0, 60.1, 59.8, 90.0]), Some(Cause::Step));
-        assert_eq!(of(&[60.0, 40.0]), Some(Cause::Step));
+        assert_eq!(of(&[60.0, 60.1, 59.8, 90.0]), Some(STEP));
+        assert_eq!(of(&[60.0, 40.0]), Some(STEP));
         assert_eq!(of(&[60.0, 62.0, 63.5, 65.0, 66.8]), Some(Cause::Drift));
     }
 
@@ -87,21 +99,44 @@ mod tests {
     fn drift_is_what_grows_with_time() {
         let at = [0.0, 0.35, 0.37, 0.39, 0.41, 0.43, 0.88];
         let of = |us: fn(f64) -> f64| {
-            let pace = |at| (Duration::from_secs_f64(at), Pace { us: us(at), sm_clock_mhz: None });
-            Paces(at.map(pace).to_vec()).changed().map(|changed| changed.cause)
+            let pace = |at| (Duration::from_secs_f64(at), Pace { graph_us: us(at), sm_clock_mhz: None, ..FIRST });
+            Paces(at.map(pace).to_vec()).changed(Gauge::ALL).map(|changed| changed.cause)
         };
         assert_eq!(of(|at| 60.0 * (1.0 + 0.9 * at)), Some(Cause::Drift));
-        assert_eq!(of(|at| if at < 0.4 { 60.0 } else { 90.0 }), Some(Cause::Step));
+        assert_eq!(of(|at| if at < 0.4 { 60.0 } else { 90.0 }), Some(STEP));
     }
 
     #[test]
     fn a_clock_that_fell_explains_what_is_slower() {
-        let dipped = changed(&[(60.0, Some(1_980.0)), (80.0, Some(1_489.0))]).expect("by a third");
+        let low = Pace { graph_us: 80.0, sm_clock_mhz: Some(1_489.0), ..FIRST };
+        let dipped = changed(&[FIRST, low]).expect("by a third");
         assert_eq!(dipped.cause, Cause::LowerClock { from_mhz: 1_980.0, to_mhz: 1_489.0 });
         assert_eq!(
             dipped.to_string(),
             "clock dip: the clock fell from 1980 to 1489 MHz, and times changed by +33.3 %; the limit is ±10.0 %"
         );
-        assert_eq!(changed(&[(60.0, None), (80.0, Some(1_489.0))]).map(|changed| changed.cause), Some(Cause::Step));
+    }
+
+    #[test]
+    fn the_host_and_the_memory_are_looked_at_too() {
+        let host = changed(&[FIRST, Pace { launches_us: 61.6, ..FIRST }]).expect("by half");
+        assert_eq!(
+            host.to_string(),
+            "slowed: launches on the host took +54.0 % against the beginning of the run, the limit is ±15.0 %"
+        );
+        let copy = changed(&[FIRST, Pace { copy_us: 15.0, ..FIRST }]).expect("by half");
+        assert!(copy.to_string().starts_with("faster: copies within the device took -50.0 % "), "{copy}");
+    }
+
+    #[test]
+    fn a_drift_is_told_before_it_is_refused() {
+        let drift = |copy_us: f64| {
+            let last = Pace { copy_us, launches_us: 44.0, ..FIRST };
+            Paces(vec![(Duration::ZERO, FIRST), (Duration::from_secs(1), last)]).drift()
+        };
+        let (by, none) = drift(30.6);
+        assert!((by - 0.02).abs() < 1e-9 && none.is_none(), "{by} {none:?}");
+        let (by, told) = drift(31.5);
+        assert!((by - 0.05).abs() < 1e-9 && told.is_some_and(|told| told.limit < Limits::default().pace), "{by}");
     }
 }

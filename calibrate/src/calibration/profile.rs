@@ -8,7 +8,7 @@ use crate::findings::{
 };
 use crate::gemm_backend::GemmBackend;
 use crate::graph_mode::Mode;
-use crate::measure::Campaign;
+use crate::measure::{Campaign, Limits};
 use crate::partial::Piece;
 use crate::plan::Plan;
 use crate::profile::{Identity, KeptWarning, Kind, Measurement, NotMeasured, Overlap, Profile};
@@ -120,16 +120,19 @@ fn options(pieces: &[Piece]) -> String {
     pieces.iter().map(|piece| piece.options.as_str()).collect::<Vec<_>>().join(", then ")
 }
 
-/// That the machine was looked at in between: what changes less than that says is in the figures.
+/// That the machine was looked at when each began: what changed by less than the limits is in the figures.
 fn in_pieces(pieces: &[Piece]) -> Option<KeptWarning> {
+    let limits = Limits::default();
     let dates: Vec<&str> = pieces.iter().map(|piece| piece.date.as_str()).collect();
     (pieces.len() > 1).then(|| KeptWarning {
         code: "resumed".to_owned(),
         what: format!(
-            "measured in {} pieces, which began {}: parts of one may differ from those of another by as much as a machine may \
-             change in a run",
+            "measured in {} pieces, which began {}: when each began, device and host were within {:.0} % and {:.0} % of what \
+             they were for the first, and parts of one may differ from those of another by so much",
             pieces.len(),
-            dates.join(", ")
+            dates.join(", "),
+            limits.pace * 100.0,
+            limits.host_pace * 100.0
         ),
         advice: Some("measure in one piece where so much matters".to_owned()),
     })
@@ -202,7 +205,7 @@ impl Results {
             self.executables.warnings(),
         ]
         .concat();
-        all.extend(self.update.iter().flat_map(super::Kept::warnings));
+        all.extend(self.update.iter().flat_map(super::Kept::warnings).cloned());
         all.extend(self.drift.iter().map(|drift| KeptWarning {
             code: "drift".to_owned(),
             what: format!("from the first part to the last: {drift}"),

@@ -1,5 +1,6 @@
 //! `calibrate --device GPU`: measures it, and writes a profile.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,14 +12,17 @@ use super::aloud::Aloud;
 use super::found::Found;
 use crate::calibration::{self, About, Calibration, Ended, Paces, RunTime};
 use crate::command_line::{CapturedMode, GpuOptions, MeasuringOptions};
+use crate::counted::counted;
 use crate::destination::Destination;
 use crate::device::{Attribute, Blaslt, Card, Images, Interrupts, Session};
 use crate::exit::Exit;
 use crate::graph_mode::Mode;
+use crate::host::HostState;
 use crate::model::{Limits, Model};
 use crate::padding::TableStairs;
 use crate::partial::{PartialResults, Piece, RunFacts};
 use crate::plan::{self, BLOCK_SIZE, Part, Plan, PlanRequest};
+use crate::probe::PaceWork;
 use crate::profile::{self, KeptWarning, Profile};
 use crate::progress::Display;
 use crate::served_model::{ModelRequest, ServedModel};
@@ -26,7 +30,7 @@ use crate::state::{Concern, MachineState};
 use crate::stderr;
 use crate::visible::VisibleDevice;
 
-/// What is measured once more in the end.
+/// What is compared in the end.
 const DRIFT_CHECK: usize = 1;
 /// A run keeps its limit to this share; beyond it, it says so.
 const TIME_TOLERANCE: f64 = 0.1;
@@ -136,6 +140,7 @@ fn measure(
         );
     let mut partial = begun(&destination.partial(), facts, options.resume)?;
     partial.begin(piece);
+    let pace_work = PaceWork::new(&mut session).map_err(Ended::from)?;
     let display = Display::new(Part::ALL.len() + DRIFT_CHECK, options.no_progress);
     let mut calibration = Calibration {
         session: &mut session,
@@ -146,6 +151,7 @@ fn measure(
         interrupts,
         time,
         paces: Paces::default(),
+        pace_work,
     };
     let results = calibration.run().inspect_err(|_| calibration.display.clear());
     *kept = calibration.kept();
@@ -252,7 +258,7 @@ fn explain(served: &ServedModel, plan: &Plan, gemm_backend: &str, out: &mut impl
 fn facts(machine: &Machine<'_>, served: &ServedModel, plan: &Plan, gemm_backend: &str) -> RunFacts {
     let modes: Vec<String> = plan.modes.iter().map(Mode::to_string).collect();
     let driver = machine.state.gpu.driver.as_ref().map_or("not known", String::as_str);
-    let facts = RunFacts::default()
+    let facts = host_facts(&machine.state.host)
         .with("version of calibrate", env!("CARGO_PKG_VERSION"))
         .with("device (--device)", format!("{}, {}", machine.device.name, machine.device.uuid))
         .with("driver", format!("CUDA {}, {driver}", machine.found.library.version()))
@@ -268,6 +274,22 @@ fn facts(machine: &Machine<'_>, served: &ServedModel, plan: &Plan, gemm_backend:
         .with("layers with weights of their own (--memory-limit)", plan.memory.weight_layers.to_string());
     let geometry = served.geometry.named().into_iter();
     geometry.fold(facts, |facts, (name, value)| facts.with(&format!("the model's {name}"), value))
+}
+
+/// What of the host decides what launches cost.
+fn host_facts(host: &HostState) -> RunFacts {
+    let unknown = || "not known".to_owned();
+    let governors = host.cpu.frequency.as_ref().map(|groups| {
+        let distinct: BTreeSet<&str> = groups.iter().map(|group| group.governor.as_str()).collect();
+        distinct.into_iter().collect::<Vec<_>>().join(", ")
+    });
+    RunFacts::default()
+        .with("processor", host.cpu.model.clone().unwrap_or_else(|_| unknown()))
+        .with("frequency governor", governors.unwrap_or_else(|_| unknown()))
+        .with(
+            "CPUs that calibrate may run on",
+            host.affinity.as_ref().map_or_else(|_| unknown(), |cpus| cpus.len().to_string()),
+        )
 }
 
 /// The options of the command line, as a profile repeats them; what is no Unicode is replaced.
@@ -330,11 +352,10 @@ fn padding(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
     let edges = match edges.iter().max_by(|one, other| one.jump.total_cmp(&other.jump)) {
         None => "no edge of tiles is proven".to_owned(),
         Some(largest) => format!(
-            "{} {} of tiles, the highest {:+.1} % after {} rows",
-            edges.len(),
-            if edges.len() == 1 { "edge" } else { "edges" },
+            "{}, the highest {:+.1} % after {}",
+            counted(edges.len(), "edge") + " of tiles",
             of_steps.percent(largest),
-            largest.below
+            counted(largest.below, "row")
         ),
     };
     let row = of_steps.row_us.map_or_else(String::new, |us| format!("{us:.3} us a row between edges; "));
@@ -344,6 +365,7 @@ fn padding(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::tests::Made;
 
     #[test]
     fn paths_are_quoted_for_a_shell() {
@@ -354,5 +376,21 @@ mod tests {
     fn modes_are_captured_in_the_engines_order() {
         assert_eq!(modes(&[CapturedMode::Full, CapturedMode::Piecewise]), [Mode::Piecewise, Mode::Full]);
         assert_eq!(modes(&[CapturedMode::Full]), [Mode::Full]);
+    }
+
+    #[test]
+    fn another_processor_governor_or_set_of_cpus_is_another_run() {
+        let server = HostState::read(&Made::server().tree());
+        assert_eq!(host_facts(&server), host_facts(&server.clone()));
+        let mut other = server.clone();
+        other.cpu.model = Ok("another".to_owned());
+        assert_ne!(host_facts(&server), host_facts(&other));
+        let mut other = server.clone();
+        other.affinity = Ok([0, 1].into_iter().collect());
+        assert_ne!(host_facts(&server), host_facts(&other));
+        let mut other = server.clone();
+        other.cpu.frequency.as_mut().expect("a server has governors")[0].governor = "schedutil".to_owned();
+        assert_ne!(host_facts(&server), host_facts(&other));
+        host_facts(&HostState::read(&Made::empty().tree()));
     }
 }

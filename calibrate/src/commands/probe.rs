@@ -16,7 +16,8 @@ use crate::exit::Exit;
 use crate::measure::{Limits, Progress, Protocol};
 use crate::model::{self, Mode, Model};
 use crate::padding;
-use crate::probe::{self, Bench, ProbeError, Probed, RungPlan};
+use crate::plan::PACE_WARM_UP;
+use crate::probe::{self, Bench, PaceWork, ProbeError, Probed, RungPlan};
 use crate::stderr;
 
 /// Rungs of the small model's ladder.
@@ -70,7 +71,10 @@ fn perform(options: &ProbeOptions, session: &mut Session) -> Result<Printed, Fai
     let largest = *ladder.last().unwrap_or(&Rows(1));
     let mut model = small_model(session, largest, options.layers)?;
     let mut heard = |_: &Progress| ControlFlow::Continue(());
-    let bench = &Bench::new(session, protocol, Limits::default(), &mut heard)?;
+    let pace_work = PaceWork::new(session)?;
+    let bench = Bench::new(session, protocol, Limits::default(), &mut heard)?;
+    let now = bench.pace(&pace_work, PACE_WARM_UP)?;
+    let bench = &bench.paced_by(&pace_work, now);
     let model = &mut model;
     let counts: &[u32] = if options.quick { &probe::launch::QUICK_COUNTS } else { &probe::launch::COUNTS };
     let frame_us = || Ok::<_, ProbeError>(probe::launch::run(bench, counts)?.result.graph_device.fixed_us);

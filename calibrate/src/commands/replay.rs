@@ -13,7 +13,8 @@ use crate::device::{self, Blaslt, Card, Images, Session};
 use crate::exit::Exit;
 use crate::measure::{Limits, Progress, Protocol};
 use crate::model::Model;
-use crate::probe::{Bench, ProbeError};
+use crate::plan::PACE_WARM_UP;
+use crate::probe::{Bench, PaceWork, ProbeError};
 use crate::profile::Profile;
 use crate::replay::{Replay, ReplayedOn, Report, StepLog};
 use crate::served_model::{ModelRequest, ServedModel};
@@ -72,6 +73,7 @@ fn perform(
 ) -> Result<(Report, Exit), Failure> {
     let card = Card::at(found.library, device.index)?;
     let mut session = Session::open(card, |module| Images::Embedded.of(module))?;
+    let pace_work = PaceWork::new(&mut session)?;
     let free = session.memory()?.0;
     let replay = Replay::plan(&options.steps, log, options.limit as usize, &served.geometry, free)?;
     let library = Blaslt::open(&session).ok();
@@ -89,8 +91,11 @@ fn perform(
     let protocol = protocol(options.time_limit / CAMPAIGNS);
     let mut heard = |_: &Progress| ControlFlow::Continue(());
     let bench = Bench::new(&mut session, protocol, Limits::default(), &mut heard)?;
+    let now = bench.pace(&pace_work, PACE_WARM_UP)?;
+    let bench = bench.paced_by(&pace_work, now);
     let (report, disturbances) = replay.run(&bench, &mut model, on)?;
     drop(bench);
+    drop(pace_work);
     drop(model);
     session.close()?;
     for (what, disturbance) in &disturbances {

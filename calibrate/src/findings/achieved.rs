@@ -3,6 +3,7 @@
 use kernels::geometry::ModelGeometry;
 use kernels::work::dense_work;
 
+use crate::counted::counted;
 use crate::layout::number;
 use crate::probe::result::{Bandwidth, DenseTable};
 use crate::profile::KeptWarning;
@@ -48,7 +49,7 @@ impl Achieved {
         format!(
             "{:.0} % of the copy bandwidth at {}, {} TFLOP/s at {}",
             self.bandwidth_share * 100.0,
-            rows(self.rows_least),
+            counted(self.rows_least, "row"),
             number(self.tflop_per_s),
             self.rows_most
         )
@@ -71,15 +72,11 @@ impl Achieved {
             what: format!(
                 "at {} the dense part streams its weights with {:.0} % of the copy bandwidth: small steps may look slower \
                  than an engine's",
-                rows(self.rows_least),
+                counted(self.rows_least, "row"),
                 self.bandwidth_share * 100.0
             ),
             advice: None,
         });
         own.into_iter().chain(slow).collect()
     }
-}
-
-fn rows(count: u32) -> String {
-    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }

@@ -82,7 +82,7 @@ impl Surroundings for &Made {
 
     fn conditions(&mut self) -> Conditions {
         let now = self.state.borrow().now;
-        Conditions { sm_clock_mhz: (self.clock_mhz)(now), free: (self.free)(now) }
+        Conditions { sm_clock_mhz: (self.clock_mhz)(now), free: (self.free)(now), pace: None }
     }
 
     fn progress(&mut self, progress: &Progress) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::Estimate;
 use super::order_statistics::median;
+use super::pace::Pace;
 use super::protocol::Conditions;
 use super::resampled::Resampled;
 use super::rounds::Rounds;
@@ -103,6 +104,11 @@ impl<P> Measured<P> {
     /// The time of one repetition of every point in microseconds, in the order of [`points`](Self::points).
     pub fn times_us(&self) -> Vec<Estimate> {
         (0..self.points.len()).map(|point| self.derive(|medians_us| medians_us[point])).collect()
+    }
+
+    /// How fast the machine was meanwhile: the median over the rounds; `None` where nobody asked.
+    pub fn pace(&self) -> Option<Pace> {
+        Pace::median(&self.conditions.iter().filter_map(|at| at.pace).collect::<Vec<_>>())
     }
 
     /// Points with their times in microseconds.

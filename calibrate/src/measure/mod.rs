@@ -7,10 +7,12 @@
 
 mod bootstrap;
 mod campaign;
+mod comparison;
 mod course;
 mod estimate;
 mod measured;
 mod order_statistics;
+mod pace;
 mod protocol;
 mod resampled;
 mod rounds;
@@ -19,6 +21,7 @@ mod steadiness;
 pub use estimate::Estimate;
 pub use measured::{Campaign, Drift, Measured, Range, StoppedBy};
 pub use order_statistics::{mad, median};
+pub use pace::{Gauge, Pace};
 pub use protocol::{Conditions, Nanoseconds, Phase, Progress, Protocol, ROUNDS_LEAST, Surroundings, Visit};
 pub use steadiness::{Cause, Limits, TooNoisy, still_memory};
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kernels::units::Bytes;
 
+use super::pace::Pace;
+
 /// A time of a clock or of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Nanoseconds(pub f64);
@@ -78,6 +80,8 @@ pub struct Conditions {
     pub sm_clock_mhz: Option<f64>,
     /// Device memory that nobody has taken.
     pub free: Option<Bytes>,
+    /// How fast the machine is.
+    pub pace: Option<Pace>,
 }
 
 /// How far a campaign is.

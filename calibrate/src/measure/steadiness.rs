@@ -9,6 +9,8 @@ use super::campaign::DRIFT_VISITS;
 use super::course::{CHANGE_ERRORS, Course};
 use super::measured::Measured;
 use super::order_statistics::{MEDIAN, mad, median};
+use super::pace::Gauge;
+use crate::counted::counted;
 
 /// How much of each disturbance is tolerable.
 ///
@@ -30,6 +32,10 @@ pub struct Limits {
     pub outliers: f64,
     /// Movement of free memory while nothing was allocated here.
     pub memory: Bytes,
+    /// Change of the device's pace since the beginning, as a share.
+    pub pace: f64,
+    /// The same of the host's.
+    pub host_pace: f64,
 }
 
 impl Default for Limits {
@@ -51,6 +57,10 @@ impl Default for Limits {
             // Judgement: drivers give memory in steps of 2 MiB and set 32 MiB aside for their own pools; another process
             // takes hundreds for its context alone.
             memory: Bytes(32 << 20),
+            // Judgement: three times the drift that is believed within a part, for parts are compared with each other.
+            pace: 0.1,
+            // Judgement: a processor's clock follows load and heat by more than a card's.
+            host_pace: 0.15,
         }
     }
 }
@@ -70,6 +80,18 @@ pub enum Cause {
     /// The first point took longer or shorter after the rounds than before them, which the rounds themselves do not show:
     /// something short was there at one of the two.
     Passing,
+    /// The same short work takes another time than in the beginning of the run.
+    Pace {
+        /// Which work.
+        gauge: Gauge,
+    },
+    /// The clock is another one than in the beginning, by more than a clock moves on its own.
+    OtherClock {
+        /// What it was.
+        from_mhz: f64,
+        /// What it is.
+        to_mhz: f64,
+    },
     /// The clock is lower than it was at the beginning.
     LowerClock {
         /// What it was.
@@ -134,6 +156,17 @@ impl fmt::Display for TooNoisy {
                 "slowed: times before and after the rounds differ by {by:+.1} %, which those of the rounds do not; the limit \
                  is ±{limit:.1} %"
             ),
+            Cause::Pace { gauge } => write!(
+                f,
+                "{}: {} took {by:+.1} % against the beginning of the run, the limit is ±{limit:.1} %",
+                if by < 0.0 { "faster" } else { "slowed" },
+                gauge.what()
+            ),
+            Cause::OtherClock { from_mhz, to_mhz } => write!(
+                f,
+                "clock: {to_mhz:.0} MHz, and {from_mhz:.0} MHz in the beginning of the run ({by:+.1} %); on its own it moves by \
+                 less than {limit:.0} %"
+            ),
             Cause::LowerClock { from_mhz, to_mhz } => write!(
                 f,
                 "clock dip: the clock fell from {from_mhz:.0} to {to_mhz:.0} MHz, and times changed by {by:+.1} %; the limit \
@@ -141,15 +174,17 @@ impl fmt::Display for TooNoisy {
             ),
             Cause::ClockDip { rounds, lowest_mhz, usual_mhz, counts_from } => write!(
                 f,
-                "clock dip: the clock fell from {usual_mhz:.0} to {lowest_mhz:.0} MHz; {rounds} rounds ({by:.0} % of \
-                 them) ran more than {:.0} % below it, the limit is {limit:.0} % of the rounds",
+                "clock dip: the clock fell from {usual_mhz:.0} to {lowest_mhz:.0} MHz; {} ({by:.0} % of them) ran \
+                 more than {:.0} % below it, the limit is {limit:.0} % of the rounds",
+                counted(rounds, "round"),
                 counts_from * 100.0
             ),
             Cause::Slowdown { rounds, counts_from } => write!(
                 f,
-                "slowed: everything took more than {:.0} % longer in {rounds} rounds ({by:.0} % of them), the limit is \
-                 {limit:.0} % of the rounds",
-                counts_from * 100.0
+                "slowed: everything took more than {:.0} % longer in {} ({by:.0} % of them), the limit is {limit:.0} % \
+                 of the rounds",
+                counts_from * 100.0,
+                counted(rounds, "round")
             ),
             Cause::Outliers => write!(
                 f,
@@ -172,10 +207,14 @@ impl Diagnostic for TooNoisy {
         Some(Box::new(match &self.cause {
             Cause::NoiseFloor { .. } => "give it more time (--time-limit), or stop what else runs on this machine",
             Cause::Drift => "let the card reach its working temperature and measure again; look at its cooling",
-            Cause::ClockDip { .. } | Cause::LowerClock { .. } => {
+            Cause::Pace { gauge } if gauge.is_of_host() => {
+                "stop what else uses the processor (`top` shows it); look at its governor and at the CPUs that this process \
+                 may use"
+            }
+            Cause::ClockDip { .. } | Cause::LowerClock { .. } | Cause::OtherClock { .. } => {
                 "`nvidia-smi -q -d PERFORMANCE` says what holds clocks down: power, heat, or a setting"
             }
-            Cause::Slowdown { .. } | Cause::Step | Cause::Passing | Cause::Outliers => {
+            Cause::Slowdown { .. } | Cause::Step | Cause::Passing | Cause::Pace { .. } | Cause::Outliers => {
                 "stop what else uses the card or its processor: `nvidia-smi` and `top` show them"
             }
             Cause::MovedMemory => {

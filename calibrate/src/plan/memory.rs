@@ -10,6 +10,7 @@ use miette::Diagnostic;
 
 use super::Device;
 use crate::exit::Exit;
+use crate::probe::copy_sizes;
 
 /// Device memory of a node of an executable: three times what public reports give (GPU specification section 4,
 /// "magnitudes"), as the probes ask for it.
@@ -18,7 +19,7 @@ const NODE_BYTES: u64 = 32 << 10;
 const EXECUTABLES_LEAST: u64 = 192;
 /// Work space of matrix products, input buffers, rounding of allocations.
 const SUNDRY_BYTES: u64 = 256 << 20;
-/// What is left to the driver and to copies: this, or this share where that is more.
+/// What is left to the driver and to copies: this, or this share where that is more, or what the copies take.
 const SPARE_BYTES: u64 = 512 << 20;
 const SPARE_SHARE: u64 = 50;
 /// Weights of their own must outgrow the cache this many times, or a step would find them there, which no server does.
@@ -125,7 +126,10 @@ impl MemoryPlan {
         let outer = 2 * (model.parameters() - u64::from(model.layers) * model.layer_parameters());
         let token = model.kv_bytes_per_token().0;
         let (activations, graphs) = (activations(model, wanted), graphs(model, wanted));
-        let spare = SUNDRY_BYTES + SPARE_BYTES.max(available / SPARE_SHARE);
+        // When bandwidth is measured, neither activations nor graphs are there.
+        let copies = copy_sizes::least_bytes(device.cache.0).saturating_sub(activations + graphs);
+        let copies = copies + copy_sizes::pace_bytes(device.cache.0);
+        let spare = SUNDRY_BYTES + SPARE_BYTES.max(available / SPARE_SHARE).max(copies);
         let fixed = outer + activations + graphs + spare;
         let least_cache = wanted.cache_tokens_least * token;
         let least_layers = (CACHE_TIMES * device.cache.0).div_ceil(layer.max(1)).clamp(1, model.layers.into());

@@ -14,7 +14,7 @@ pub use ladder::{Ladder, LadderEngine, LadderError};
 pub use memory::{MemoryPlan, NoRoom};
 
 use crate::graph_mode::Mode;
-use crate::measure::Protocol;
+use crate::measure::{Gauge, Protocol};
 
 /// Tokens of a cache block.
 pub const BLOCK_SIZE: u32 = 16;
@@ -23,7 +23,7 @@ const SEED: u64 = 5;
 /// Tokens of context of a request while rungs are timed.
 const RUNG_CONTEXT: u32 = 256;
 /// For how long the work between parts is run before it is timed.
-const PACE_WARM_UP: Duration = Duration::from_millis(50);
+pub const PACE_WARM_UP: Duration = Duration::from_millis(50);
 /// Time of a full calibration and of a quick one, from the start of the run.
 const FULL_TIME: Duration = Duration::from_mins(3);
 const QUICK_TIME: Duration = Duration::from_secs(40);
@@ -139,6 +139,17 @@ impl Part {
         }
     }
 
+    /// By what of the machine's pace it is judged: that of the side whose times it takes. One that weighs memory does not care
+    /// how fast the machine is, and must not be measured twice: a driver gives again what it took back.
+    pub fn gauges(self) -> &'static [Gauge] {
+        match self {
+            Self::Launch | Self::Rungs => Gauge::ALL,
+            Self::Update => Gauge::HOST,
+            Self::Bandwidth | Self::Dense | Self::Head | Self::Decode | Self::Prefill => Gauge::DEVICE,
+            Self::Executables => &[],
+        }
+    }
+
     /// Its campaigns, or series of executables, which share the time.
     pub fn campaigns(self) -> u32 {
         match self {
@@ -237,11 +248,10 @@ impl Plan {
         self.time.saturating_sub(elapsed) * part.share() / shares.max(part.share())
     }
 
-    /// How the same short work is timed between all parts, which shows whether the machine is still the same: of a short run a
-    /// small share too.
-    pub fn pace_protocol(&self) -> Protocol {
-        let warm_up = PACE_WARM_UP.min(self.time / 200);
-        Protocol { warm_up, rounds_least: 8, rounds_most: 8, time_limit: 4 * warm_up, ..Protocol::quick(SEED) }
+    /// For how long the work between parts, which shows whether the machine is still the same, runs before it is timed: of a
+    /// short run a small share too.
+    pub fn pace_warm_up(&self) -> Duration {
+        PACE_WARM_UP.min(self.time / 200)
     }
 
     /// What the whole run may take, from its start.

@@ -22,6 +22,7 @@ use super::inputs::Inputs;
 use super::parts::{NODE_BYTES_MOST, PartGraph, ReplayOn, StepPart, without};
 use super::result::{DecodePoint, DecodeTable, PrefillPoint, PrefillTable};
 use super::work::Launches;
+use crate::counted::counted;
 use crate::fit::Line;
 use crate::measure::{Estimate, Measured};
 use crate::model::Model;
@@ -61,14 +62,14 @@ pub fn decode(
     // Where as many ranges are joined as in the largest graph, there are as many kernels too.
     let nodes = graphs.last().map_or(0, |graph| graph.2.nodes);
     let alike: Vec<usize> = (0..graphs.len()).filter(|&index| graphs[index].2.nodes == nodes).collect();
-    let cold = ColdCache::new(bench)?;
+    let cold = bench.on(|session| ColdCache::new(session, 0))?;
     let model = RefCell::new(model);
     let on = |index: usize, inputs: Inputs, name: String| {
         let (_, shape, graph) = &graphs[index];
         Point::new(name, ReplayOn { graph, cold: &cold, model: &model, shape: *shape, inputs })
     };
     let filled = inputs.iter().map(|(index, context, inputs)| {
-        on(*index, inputs.clone(), format!("{} decodes, context {context}", graphs[*index].0))
+        on(*index, inputs.clone(), format!("{}, context {context}", counted(graphs[*index].0, "decode")))
     });
     let padded = alike.iter().map(|&index| on(index, alone.clone(), format!("1 decode padded to {}", graphs[index].0)));
     let written = ReplayOn { graph: &writes, cold: &cold, model: &model, shape: smallest, inputs: alone.clone() };
@@ -119,7 +120,7 @@ pub fn prefill(
             inputs.push((index, context, Inputs::chunk(model, chunk, context)?));
         }
     }
-    let cold = ColdCache::new(bench)?;
+    let cold = bench.on(|session| ColdCache::new(session, 0))?;
     let model = RefCell::new(model);
     let points = inputs.iter().map(|(index, context, inputs)| {
         let (shape, graph) = &graphs[*index];

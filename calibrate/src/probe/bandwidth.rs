@@ -6,6 +6,7 @@ use kernels::random::Random;
 use kernels::units::Bytes;
 
 use super::bench::{Bench, Campaigns, Point, Probed};
+use super::copy_sizes;
 use super::error::ProbeError;
 use super::line::relative_line;
 use super::result::{Bandwidth, CopyTime};
@@ -14,12 +15,8 @@ use crate::device::Attribute;
 
 /// Blocks of a copy, per multiprocessor.
 const BLOCKS_PER_SM: u32 = 8;
-/// Sizes as multiples of the cache.
-const SIZES: [u64; 4] = [2, 4, 8, 16];
-/// A cache for devices that do not say how large theirs is.
-const CACHE_BYTES_LEAST: u64 = 32 << 20;
 /// Random bytes that the source repeats; a zero costs less power than a one, and so is copied at a higher clock.
-const DRAWN_BYTES: u64 = 1 << 20;
+const DRAWN_BYTES: u64 = copy_sizes::GRANULE_BYTES;
 /// Bytes of a vector.
 const VECTOR_BYTES: u64 = 16;
 
@@ -27,17 +24,16 @@ const VECTOR_BYTES: u64 = 16;
 /// the copy is not in it.
 ///
 /// # Errors
-/// There is no memory for twice the smallest sizes, or the device fails.
+/// There is no memory for the smallest sizes, or the device fails.
 pub fn run(bench: &Bench<'_>) -> Result<Probed<Bandwidth>, ProbeError> {
     let card = bench.on(|session| *session.card());
-    let cache = u64::try_from(card.attribute(Attribute::CacheBytes)?).unwrap_or(0).max(CACHE_BYTES_LEAST);
+    let cache = u64::try_from(card.attribute(Attribute::CacheBytes)?).unwrap_or(0);
     let blocks = card.attribute(Attribute::Multiprocessors)?.unsigned_abs() * BLOCKS_PER_SM;
     let free = bench.free()?;
-    // Two buffers, and the rest left alone: where memory is short, smaller copies still are beyond the cache.
-    let sizes: Vec<u64> = SIZES.map(|times| times * cache.next_multiple_of(DRAWN_BYTES)).into();
-    let sizes: Vec<u64> = sizes.into_iter().filter(|bytes| bytes * 4 <= free.0).collect();
-    let Some(&largest) = sizes.last().filter(|_| sizes.len() >= 2) else {
-        return Err(ProbeError::Memory { what: "copying within the device", needs: Bytes(SIZES[1] * 4 * cache), free });
+    let sizes = copy_sizes::measured(cache, free.0).unwrap_or_default();
+    let Some(&largest) = sizes.last() else {
+        let needs = Bytes(copy_sizes::least_bytes(cache));
+        return Err(ProbeError::Memory { what: "copying within the device", needs, free });
     };
     let memory = bench.on(|session| session.arena());
     let (from, to) = (memory.allocate(largest)?, memory.allocate(largest)?);

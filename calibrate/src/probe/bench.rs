@@ -1,5 +1,7 @@
 //! What every probe works with: the device, the gate, the clocks, and how work becomes a campaign of timings.
 
+mod pacing;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -14,8 +16,12 @@ use super::gate::{Gate, QUEUED_MOST};
 use super::stopwatch::Stopwatch;
 use crate::device::{Event, Session};
 use crate::measure::{
-    Campaign, Conditions, Estimate, Limits, Measured, Nanoseconds, Progress, Protocol, Surroundings, TooNoisy, Visit,
+    Campaign, Conditions, Estimate, Gauge, Limits, Measured, Nanoseconds, Progress, Protocol, Surroundings, TooNoisy,
+    Visit,
 };
+
+pub(super) use self::pacing::Looks;
+use self::pacing::Paced;
 
 /// Tries of one measurement whose gate opened by itself.
 const TRIES: u32 = 3;
@@ -37,6 +43,9 @@ pub struct Probed<R> {
     /// What disturbed them beyond the limits, which makes the result worthless; by what was timed.
     #[serde(skip)]
     pub disturbances: Vec<(String, TooNoisy)>,
+    /// What moved within the limits, but by so much that whoever reads the result is to know.
+    #[serde(skip)]
+    pub remarks: Vec<(String, TooNoisy)>,
 }
 
 /// Who hears how far a campaign is, and may end it.
@@ -54,6 +63,7 @@ pub struct Bench<'a> {
     heard: RefCell<Heard<'a>>,
     is_ended: Cell<bool>,
     shared_time: Option<SharedTime>,
+    paced: Option<Paced<'a>>,
 }
 
 /// Time that several campaigns share with everything done between them.
@@ -98,13 +108,14 @@ impl<'w> Point<'w> {
 /// Campaigns of a probe so far.
 #[derive(Default)]
 pub(super) struct Campaigns {
-    campaigns: BTreeMap<String, Campaign>,
+    by_name: BTreeMap<String, Campaign>,
     disturbances: Vec<(String, TooNoisy)>,
+    remarks: Vec<(String, TooNoisy)>,
 }
 
 impl Campaigns {
     pub(super) fn with<R>(self, result: R) -> Probed<R> {
-        Probed { result, campaigns: self.campaigns, disturbances: self.disturbances }
+        Probed { result, campaigns: self.by_name, disturbances: self.disturbances, remarks: self.remarks }
     }
 }
 
@@ -126,8 +137,8 @@ impl<'a> Bench<'a> {
         let stopwatch = Stopwatch::new(session.host_clock());
         let (session, heard) = (RefCell::new(session), RefCell::new(heard));
         let is_ended = Cell::new(false);
-        let shared_time = None;
-        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard, is_ended, shared_time })
+        let (shared_time, paced) = (None, None);
+        Ok(Self { session, protocol, limits, gate, clock_rate, events, stopwatch, heard, is_ended, shared_time, paced })
     }
 
     /// With so much time from now on for everything, captures and other preparations included: each of so many campaigns
@@ -221,7 +232,7 @@ impl<'a> Bench<'a> {
         points: Vec<Point<'w>>,
         campaigns: &mut Campaigns,
     ) -> Result<Measured<Point<'w>>, ProbeError> {
-        self.measure(name, points, &mut DeviceVisit(self), campaigns)
+        self.measure(name, points, &mut DeviceVisit(self), Gauge::DEVICE, campaigns)
     }
 
     /// Times work on the host, the device idle before each repetition, and before each piece of one that has more calls than
@@ -232,7 +243,7 @@ impl<'a> Bench<'a> {
         points: Vec<Point<'w>>,
         campaigns: &mut Campaigns,
     ) -> Result<Measured<Point<'w>>, ProbeError> {
-        self.measure(name, points, &mut HostVisit(self), campaigns)
+        self.measure(name, points, &mut HostVisit(self), Gauge::HOST, campaigns)
     }
 
     fn measure<'w, V: Visit<Point<'w>, Error = ProbeError>>(
@@ -240,12 +251,14 @@ impl<'a> Bench<'a> {
         name: &str,
         points: Vec<Point<'w>>,
         visit: &mut V,
+        gauges: &[Gauge],
         campaigns: &mut Campaigns,
     ) -> Result<Measured<Point<'w>>, ProbeError> {
         let measured = self.protocol().measure(points, visit, &mut Around(self))?;
         let disturbances = measured.disturbances(&self.limits, |point| point.name.clone());
         campaigns.disturbances.extend(disturbances.into_iter().map(|disturbance| (name.to_owned(), disturbance)));
-        campaigns.campaigns.insert(name.to_owned(), measured.campaign.clone());
+        self.compare(name, gauges, &measured, campaigns);
+        campaigns.by_name.insert(name.to_owned(), measured.campaign.clone());
         Ok(measured)
     }
 
@@ -345,10 +358,8 @@ impl Surroundings for Around<'_, '_> {
         Duration::from_nanos(self.0.stopwatch.now_ns())
     }
 
-    /// Where a reading fails there is none; the next visit tells of a device that failed.
     fn conditions(&mut self) -> Conditions {
-        let sm_clock_mhz = self.0.on(|session| self.0.clock_rate.mhz(session)).ok().flatten();
-        Conditions { sm_clock_mhz, free: self.0.free().ok() }
+        self.look()
     }
 
     fn progress(&mut self, progress: &Progress) {

@@ -6,9 +6,8 @@ use std::rc::Rc;
 use kernels::launch::{Copy, Launch};
 use kernels::units::Bytes;
 
-use super::bench::Bench;
 use super::error::ProbeError;
-use crate::device::{Arena, Attribute};
+use crate::device::{Arena, Attribute, Session};
 
 /// Bytes of the copy, read and written, as a multiple of the cache.
 const TIMES: u64 = 2;
@@ -26,20 +25,28 @@ pub(super) struct ColdCache {
 }
 
 impl ColdCache {
-    /// Takes memory of twice the cache.
-    pub(super) fn new(bench: &Bench<'_>) -> Result<Self, ProbeError> {
-        let card = bench.on(|session| *session.card());
-        let cache = u64::try_from(card.attribute(Attribute::CacheBytes)?).unwrap_or(0);
-        let half = (TIMES * cache / 2).next_multiple_of(VECTOR_BYTES).max(VECTOR_BYTES);
-        bench.require("emptying the cache between repetitions", Bytes(2 * half).0)?;
-        let blocks = card.attribute(Attribute::Multiprocessors)?.unsigned_abs().max(1) * BLOCKS_PER_SM;
-        let memory = bench.on(|session| session.arena());
+    /// Takes memory of twice the cache, or so many bytes if that is more.
+    ///
+    /// # Errors
+    /// There is not so much, or the device fails.
+    pub(super) fn new(session: &mut Session, bytes_least: u64) -> Result<Self, ProbeError> {
+        let half = half_bytes(session, bytes_least)?;
+        let (needs, free) = (Bytes(2 * half), session.memory()?.0);
+        if needs > free {
+            return Err(ProbeError::Memory { what: "emptying the cache between repetitions", needs, free });
+        }
+        let blocks = session.card().attribute(Attribute::Multiprocessors)?.unsigned_abs().max(1) * BLOCKS_PER_SM;
+        let memory = session.arena();
         let (from, to) = (memory.allocate(half)?, memory.allocate(half)?);
-        bench.on(|session| {
-            session.fill(from, 0, half)?;
-            session.synchronize()
-        })?;
+        session.fill(from, 0, half)?;
+        session.synchronize()?;
         let launch = Copy { to, from, vectors: half / VECTOR_BYTES }.by(blocks)?;
         Ok(Self { launch, _memory: memory })
     }
+}
+
+/// Bytes that are read, and bytes that are written.
+fn half_bytes(session: &Session, bytes_least: u64) -> Result<u64, ProbeError> {
+    let cache = u64::try_from(session.card().attribute(Attribute::CacheBytes)?).unwrap_or(0);
+    Ok((TIMES * cache).max(bytes_least).div_ceil(2).next_multiple_of(VECTOR_BYTES).max(VECTOR_BYTES))
 }

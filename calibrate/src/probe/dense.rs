@@ -14,6 +14,7 @@ use super::inputs::Inputs;
 use super::parts::{NODE_BYTES_MOST, PartGraph, StepPart};
 use super::result::{DensePoint, DenseTable, Padding};
 use super::work::Replay;
+use crate::counted::counted;
 use crate::fit::Staircase;
 use crate::gemm_backend::GemmBackend;
 use crate::measure::{Estimate, Measured};
@@ -89,7 +90,7 @@ pub fn run(
     graphs.reverse();
     let inputs = Inputs::decodes(model, Requests(REAL_ROWS), 1)?;
     bench.on(|session| model.set_inputs(session, &inputs.batch, &shape))?;
-    let points = graphs.iter().map(|(rows, graph)| Point::new(format!("{rows} rows"), Replay(&graph.executable)));
+    let points = graphs.iter().map(|(rows, graph)| Point::new(counted(rows, "row"), Replay(&graph.executable)));
     let mut campaigns = Campaigns::default();
     let measured = bench.device("dense part, device", points.collect(), &mut campaigns)?;
     let points = graphs.iter().zip(measured.times_us());

@@ -45,6 +45,12 @@ pub enum ProbeError {
         /// What is free.
         free: Bytes,
     },
+    /// No executable took memory that can be seen.
+    #[error("{count} executable graphs took no GPU memory: the driver gave them what it had kept of earlier ones")]
+    Unseen {
+        /// How many were made.
+        count: u32,
+    },
     /// What is to be measured makes no sense, or the model was not loaded for it.
     #[error("{what} = {given}: expected {expected}")]
     Plan {
@@ -80,7 +86,7 @@ impl ProbeError {
             Self::Noisy(_) | Self::Gate { .. } | Self::Memory { .. } => Exit::TooNoisy,
             Self::Plan { .. } => Exit::BadInput,
             Self::Ended => Exit::Interrupted,
-            Self::Step(_) | Self::Shape(_) => Exit::Unexpected,
+            Self::Unseen { .. } | Self::Step(_) | Self::Shape(_) => Exit::Unexpected,
         }
     }
 }
@@ -96,6 +102,7 @@ impl Diagnostic for ProbeError {
             Self::Memory { .. } => Some(Box::new(
                 "end what else runs on this GPU (`nvidia-smi` shows it), or measure a smaller model or ladder",
             )),
+            Self::Unseen { .. } => Some(Box::new("measure again: the driver of a new process has kept nothing yet")),
             Self::Ended | Self::Plan { .. } | Self::Step(_) | Self::Shape(_) => None,
         }
     }

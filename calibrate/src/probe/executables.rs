@@ -114,9 +114,12 @@ fn each(bench: &Bench<'_>, graphs: &[&Graph], kept: &mut Kept) -> Result<Estimat
         let is_enough = count >= LEAST && gone >= GRANULES * FREE_MEMORY_GRANULE.0;
         // Wider intervals are better than a device without memory, which fails elsewhere, and than a limit that is not kept.
         let is_short = gone >= kept.allowed || bench.is_past(ends_ns);
-        if is_enough || (count >= LEAST_OF_SHORT && is_short) {
+        if is_enough || (has_grown(&readings) && is_short) {
             break;
         }
+    }
+    if !has_grown(&readings) {
+        return Err(ProbeError::Unseen { count: MOST });
     }
     let each = each_bytes(grown(&readings), FREE_MEMORY_GRANULE.max(Bytes(kept.granule)));
     each.ok_or_else(|| ProbeError::plan("executables", readings.len(), "two at least"))
@@ -152,9 +155,27 @@ fn shares(short: (f64, Estimate), long: (f64, Estimate)) -> (Estimate, Estimate)
     (node_bytes, graph_bytes)
 }
 
+/// Whether a line can be laid through these readings: what fits into memory that earlier executables gave back to the driver
+/// takes nothing, and is not what an executable takes.
+fn has_grown(readings: &[(u32, f64)]) -> bool {
+    let is_more = readings.last().is_some_and(|&(_, gone)| gone > 0.0);
+    is_more && grown(readings).len() > LEAST_OF_SHORT as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn executables_that_take_nothing_are_no_answer() {
+        let series = |first: u32, last: u32| -> Vec<(u32, f64)> {
+            (0..=last).map(|count| (count, f64::from(count.saturating_sub(first)))).collect()
+        };
+        assert!(has_grown(&series(0, 16)) && !has_grown(&series(0, 15)));
+        assert!(!has_grown(&series(100, 100)), "nothing was taken");
+        assert!(!has_grown(&series(100, 115)) && has_grown(&series(100, 116)));
+        assert!(!has_grown(&[]));
+    }
 
     #[test]
     fn a_granule_is_what_all_steps_are_multiples_of() {

@@ -9,6 +9,7 @@ use super::bench::{Bench, Campaigns, Point, Probed};
 use super::error::ProbeError;
 use super::inputs::Inputs;
 use super::result::{HeadPoint, HeadTable};
+use crate::counted::counted;
 use crate::model::Model;
 
 /// Times the head for these numbers of sequences.
@@ -29,7 +30,7 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, sequences: &[Rows]) -> Result<P
     }
     let inputs = Inputs::decodes(model, Requests(largest.0), 1)?;
     bench.on(|session| model.set_inputs(session, &inputs.batch, &shape))?;
-    let points = rising.iter().zip(&heads).map(|(rows, head)| Point::new(format!("{rows} sequences"), head));
+    let points = rising.iter().zip(&heads).map(|(rows, head)| Point::new(counted(rows, "sequence"), head));
     let mut campaigns = Campaigns::default();
     let measured = bench.device("head, device", points.collect(), &mut campaigns)?;
     let points = rising.iter().zip(measured.times_us());

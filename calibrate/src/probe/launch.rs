@@ -3,11 +3,12 @@
 //! The ladder ends below 500, so that the queue of launches never fills and the host never waits. Of the device's lines the
 //! empty kernel itself is a part, as it is a part of every real kernel's time.
 
-use kernels::launch::{Launch, Null};
+use kernels::launch::Null;
 
 use super::bench::{Bench, Campaigns, Point, Probed};
 use super::error::ProbeError;
 use super::gate::QUEUED_MOST;
+use super::graph_of::graph_of;
 use super::line::relative_line;
 use super::result::{LaunchCosts, LaunchRung, LinearCost};
 use super::work::{Launches, Replay};
@@ -33,7 +34,7 @@ pub fn run(bench: &Bench<'_>, counts: &[u32]) -> Result<Probed<LaunchCosts>, Pro
     // A kernel must have run before it is captured.
     bench.on(|session| session.launch(&null).and_then(|()| session.synchronize()))?;
     let graphs: Vec<Executable> =
-        counts.iter().map(|&count| graph_of(bench, &null, count)).collect::<Result<_, _>>()?;
+        counts.iter().map(|&count| bench.on(|session| graph_of(session, &null, count))).collect::<Result<_, _>>()?;
     let points = || {
         let launches = counts.iter().map(|&count| {
             Point::new(format!("{count} launches"), Launches { launch: null.clone(), count: count as usize })
@@ -56,20 +57,6 @@ pub fn run(bench: &Bench<'_>, counts: &[u32]) -> Result<Probed<LaunchCosts>, Pro
     });
     let ladder = ladder.collect();
     Ok(campaigns.with(LaunchCosts { eager_host, eager_device, graph_host, graph_device, ladder }))
-}
-
-pub(super) fn graph_of(bench: &Bench<'_>, launch: &Launch, count: u32) -> Result<Executable, ProbeError> {
-    bench.on(|session| {
-        let mut capture = session.capture([])?;
-        for _ in 0..count {
-            capture.launch(launch)?;
-        }
-        let (session, graph) = capture.end();
-        let executable = session.instantiate(&graph?)?;
-        session.upload(&executable)?;
-        session.synchronize()?;
-        Ok(executable)
-    })
 }
 
 /// The lines of both halves of the points.

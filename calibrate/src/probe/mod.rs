@@ -15,6 +15,7 @@ mod bench;
 mod clock_rate;
 #[cfg(feature = "gpu")]
 mod cold_cache;
+pub(crate) mod copy_sizes;
 #[cfg(feature = "gpu")]
 pub mod dense;
 #[cfg(feature = "gpu")]
@@ -24,6 +25,8 @@ pub mod executables;
 #[cfg(feature = "gpu")]
 mod gate;
 #[cfg(feature = "gpu")]
+mod graph_of;
+#[cfg(feature = "gpu")]
 pub mod head;
 #[cfg(feature = "gpu")]
 mod inputs;
@@ -32,7 +35,7 @@ pub mod launch;
 #[cfg(feature = "gpu")]
 mod line;
 #[cfg(feature = "gpu")]
-pub(crate) mod pace;
+mod pace;
 #[cfg(feature = "gpu")]
 mod parts;
 pub mod result;
@@ -52,6 +55,7 @@ mod work;
 pub use bench::{Bench, Heard, Probed};
 #[cfg(feature = "gpu")]
 pub use error::ProbeError;
-pub(crate) use result::Pace;
+#[cfg(feature = "gpu")]
+pub(crate) use pace::PaceWork;
 #[cfg(feature = "gpu")]
 pub use rungs::RungPlan;

@@ -1,24 +1,37 @@
-//! How fast the machine is at a moment: the device time of one short graph, and the clock beside it.
+//! The work by which a machine's pace is taken: always the same, so short that every round of a campaign has room for it.
 
-use kernels::launch::Null;
+use kernels::launch::{Launch, Null};
 
-use super::bench::{Bench, Campaigns, Point};
+use super::cold_cache::ColdCache;
+use super::copy_sizes;
 use super::error::ProbeError;
-use super::launch::graph_of;
-use super::result::Pace;
-use super::work::Replay;
+use super::graph_of::graph_of;
+use crate::device::{Executable, Session};
 
 /// Empty kernels of the graph: with so many, what a pair of events cannot resolve is no hundredth of its time.
 const NODES: u32 = 32;
+/// Launches whose host time is taken together.
+pub(super) const LAUNCHES: usize = 16;
 
-/// Times the graph.
-///
-/// # Errors
-/// The device fails.
-pub(crate) fn run(bench: &Bench<'_>) -> Result<Pace, ProbeError> {
-    let graph = graph_of(bench, &Null {}.alone()?, NODES)?;
-    let points = vec![Point::new(format!("graph of {NODES}"), Replay(&graph))];
-    let measured = bench.device("pace", points, &mut Campaigns::default())?;
-    let sm_clock_mhz = measured.campaign.sm_clock_mhz.map(|clock| clock.median);
-    Ok(Pace { us: measured.medians_us()[0], sm_clock_mhz })
+/// What is run to tell how fast the machine is.
+#[derive(Debug)]
+pub(crate) struct PaceWork {
+    pub(super) null: Launch,
+    pub(super) graph: Executable,
+    /// A copy that the device's cache does not hold: that empties it, and shows what the memory does.
+    pub(super) copy: ColdCache,
+}
+
+impl PaceWork {
+    /// Makes the graph, and takes memory for the copy.
+    ///
+    /// # Errors
+    /// The device fails, or has not the memory.
+    pub(crate) fn new(session: &mut Session) -> Result<Self, ProbeError> {
+        let null = Null {}.alone()?;
+        // A kernel must have run before it is captured.
+        session.launch(&null)?;
+        let graph = graph_of(session, &null, NODES)?;
+        Ok(Self { null, graph, copy: ColdCache::new(session, copy_sizes::pace_bytes(0))? })
+    }
 }

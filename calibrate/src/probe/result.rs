@@ -318,13 +318,3 @@ pub struct HeadPoint {
     /// Device time.
     pub device_us: Estimate,
 }
-
-/// How fast the machine is at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pace {
-    /// Device time of one short graph.
-    pub us: f64,
-    /// Clock of the multiprocessors, where it can be read.
-    pub sm_clock_mhz: Option<f64>,
-}

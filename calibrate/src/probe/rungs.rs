@@ -8,11 +8,12 @@
 
 use kernels::units::{Bytes, Requests, Rows};
 
-use super::bench::{Bench, Campaigns, Point, Probed};
+use super::bench::{Bench, Campaigns, Looks, Point, Probed};
 use super::error::ProbeError;
 use super::inputs::Inputs;
 use super::parts::NODE_BYTES_MOST;
 use super::result::{AscendingControl, RungCosts, RungGrowth, Rungs};
+use crate::counted::counted;
 use crate::device::Session;
 use crate::model::{Captured, Mode, Model, Planned, Recorded};
 
@@ -61,11 +62,14 @@ struct Once {
 pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Probed<Rungs>, ProbeError> {
     let ladder = ladder(model, plan)?;
     require(bench, model, plan, &ladder)?;
+    let mut campaigns = Campaigns::default();
+    let mut looks = Looks::begin(bench, "captures")?;
     let mut descriptors = Vec::new();
     for &mode in &plan.modes {
         for &rows in &ladder {
             let once_inputs = Inputs::decodes(model, Requests(rows.0), plan.context)?;
             descriptors.push(capture(bench, model, mode, rows, &once_inputs, plan.repeats)?);
+            looks.again(&mut campaigns)?;
         }
     }
     let pool = Bytes(model.pool_reserved_bytes());
@@ -79,13 +83,17 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
 
     let points = || {
         let replays = descriptors.iter().map(|descriptor| {
-            Point::new(format!("{} replay of {} rows", descriptor.mode, descriptor.rows), &descriptor.captured)
+            Point::new(
+                format!("{} replay of {}", descriptor.mode, counted(descriptor.rows, "row")),
+                &descriptor.captured,
+            )
         });
-        let steps =
-            ladder.iter().zip(&eager).map(|(rows, planned)| Point::new(format!("eager step of {rows} rows"), planned));
+        let steps = ladder
+            .iter()
+            .zip(&eager)
+            .map(|(rows, planned)| Point::new(format!("eager step of {}", counted(rows, "row")), planned));
         replays.chain(steps).collect::<Vec<_>>()
     };
-    let mut campaigns = Campaigns::default();
     let host_us = bench.host("steps, host", points(), &mut campaigns)?.times_us();
     let device = bench.device("steps, device", points(), &mut campaigns)?;
     let device_us = device.times_us();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use kernels::units::Rows;
 
+use crate::counted::counted;
 use crate::graph_mode::Mode;
 
 /// The graph that a step ran.
@@ -93,13 +94,13 @@ impl fmt::Display for ShapeKey {
         if self.decode_requests > 0 {
             write!(
                 f,
-                ", {} decodes at {}",
-                self.decode_requests,
+                ", {} at {}",
+                counted(self.decode_requests, "decode"),
                 self.decode_context / u64::from(self.decode_requests)
             )?;
         }
         if self.drafts > 0 {
-            write!(f, ", {} drafts", self.drafts)?;
+            write!(f, ", {}", counted(self.drafts, "draft"))?;
         }
         match &self.prefills[..] {
             [] => Ok(()),

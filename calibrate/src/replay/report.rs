@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::agreement::{Agreement, Pair, kendall_tau};
 use super::log::StepLog;
 use super::sample::{Sample, Use};
+use crate::counted::counted;
 use crate::measure::{Campaign, Estimate};
 use crate::probe::steps::StepTimes;
 use crate::stderr::printable;
@@ -232,7 +233,13 @@ impl Report {
         let (scenario, profile) = (printable(&self.scenario), printable(&self.profile));
         writeln!(out, "log      {}: {scenario}, priced with {profile}", printable(&self.log))?;
         let sampled = if self.shapes_run < self.shapes { ", a sample" } else { "" };
-        writeln!(out, "replay   {} of {} shapes{sampled}, for {} steps", self.shapes_run, self.shapes, self.steps)?;
+        writeln!(
+            out,
+            "replay   {} of {}{sampled}, for {}",
+            self.shapes_run,
+            counted(self.shapes, "shape"),
+            counted(self.steps, "step")
+        )?;
         for NotReplayed { candidate, steps, reason } in &self.not_replayed {
             writeln!(out, "         not replayed: {steps:.0} of {}, {reason}", printable(candidate))?;
         }

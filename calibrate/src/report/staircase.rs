@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::counted::counted;
 use crate::fit::{Doubt, Edge, Tread};
 use crate::layout::{heading, number, sentence, signed};
 use crate::padding::{TableStairs, rows_most_of};
@@ -53,7 +54,11 @@ fn table(of_steps: &TableStairs, out: &mut impl Write) -> io::Result<()> {
 fn end(of_steps: &TableStairs, last: f64) -> String {
     let is_here = |edge: &&Edge| (edge.below - last).abs() < 0.5;
     if let Some(edge) = of_steps.stairs.edges.iter().find(is_here) {
-        let place = if edge.is_exact() { "exactly here".to_owned() } else { format!("by {:.0} rows", edge.above) };
+        let place = if edge.is_exact() {
+            "exactly here".to_owned()
+        } else {
+            format!("by {}", counted(format_args!("{:.0}", edge.above), "row"))
+        };
         return format!("{}, {place}", jump(of_steps, edge));
     }
     let doubtful = of_steps.stairs.doubtful.iter().find(|(edge, _)| is_here(&edge));

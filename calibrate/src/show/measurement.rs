@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::counted::counted;
 use crate::layout::row;
 use crate::profile::{AnyGroup, Figure, Interval, Measured, Measurement, PaddingCost};
 
@@ -26,7 +27,7 @@ pub(super) fn run(measurement: &Measurement, out: &mut impl Write) -> io::Result
         )?;
     }
     if let Some(layers) = measurement.weight_layers {
-        row("weights  ", &format!("{layers} layers have weights of their own, the others share them"), out)?;
+        row("weights  ", &format!("{} of weights, which all share", counted(layers, "layer")), out)?;
     }
     for warning in &measurement.warnings {
         let advice = warning.advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));

@@ -5,6 +5,7 @@ use std::fmt;
 use kernels::units::Bytes;
 
 use super::{EventReason, MachineState, Virtualization};
+use crate::counted::counted;
 use crate::host::{CpuQuota, Frequency};
 
 /// One thing that makes measurements suspect.
@@ -248,7 +249,7 @@ impl MachineState {
         {
             found.add(
                 "host_load",
-                format!("the load is {load:.1} on {} CPUs: launches compete with other work", online.len()),
+                format!("the load is {load:.1} on {}: launches compete with other work", counted(online.len(), "CPU")),
                 "measure when the host is quiet",
             );
         }

@@ -48,7 +48,7 @@
 //! | `CONTEXT_BYTES` | 500 MiB | device memory of a context |
 //! | `EXEC_BYTES`, `EXEC_NODE_BYTES` | 65,536, 10,240 | device memory of an executable graph, fixed and per node |
 //!
-//! What makes times differ from that, see `disturbance.rs`; the device's but for one:
+//! What makes times differ from that, see `disturbance.rs`; the device's but for those of the host:
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
@@ -57,6 +57,7 @@
 //! | `DRIFT_PERMILLE_PER_S` | 0 | how much longer everything takes after each second |
 //! | `DIP` | | `FROM_NS:FOR_NS:PERMILLE`: a span in which everything takes longer, for the SM clock is that much slower |
 //! | `NEIGHBOUR` | | `EVERY_NS:FOR_NS:PERMILLE`: the same, again and again |
+//! | `HOST_DIP` | | as `DIP`, of what each call takes on the host, whose clock is not seen |
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -235,6 +236,7 @@ impl Configuration {
                 noise_permille: number("NOISE_PERMILLE", 0),
                 host_noise_permille: number("HOST_NOISE_PERMILLE", 0),
                 drift_permille_per_s: number("DRIFT_PERMILLE_PER_S", 0),
+                host_dip: text("HOST_DIP").map(|value| span("HOST_DIP", &value)),
                 dip: text("DIP").map(|value| span("DIP", &value)),
                 neighbour: text("NEIGHBOUR").map(|value| span("NEIGHBOUR", &value)),
             },

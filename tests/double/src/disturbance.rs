@@ -1,5 +1,5 @@
 //! What makes times differ from what is planted: noise on the device and on the host; on the device drift, a dip of the
-//! clock and a noisy neighbour.
+//! clock and a noisy neighbour; on the host a span in which it is slower.
 //!
 //! Everything follows from the planted seed and from virtual time, in whole numbers: two runs are disturbed in the same way.
 
@@ -13,6 +13,14 @@ pub(crate) struct Span {
     pub(crate) permille: u64,
 }
 
+impl Span {
+    /// How much longer things take at an instant, where it does not come back.
+    fn permille_at(&self, at_ns: u64) -> u64 {
+        let is_in = (self.from_ns..self.from_ns.saturating_add(self.for_ns)).contains(&at_ns);
+        if is_in { self.permille } else { 0 }
+    }
+}
+
 /// All that is planted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Disturbance {
@@ -24,6 +32,8 @@ pub(crate) struct Disturbance {
     /// How much longer everything takes after each second, in thousandths.
     pub(crate) drift_permille_per_s: u64,
     pub(crate) dip: Option<Span>,
+    /// The same of what the host does, whose clock nobody asks for.
+    pub(crate) host_dip: Option<Span>,
     pub(crate) neighbour: Option<Span>,
 }
 
@@ -34,8 +44,7 @@ impl Disturbance {
     }
 
     fn dip_permille(&self, at_ns: u64) -> u64 {
-        let is_dipped = |span: &Span| (span.from_ns..span.from_ns.saturating_add(span.for_ns)).contains(&at_ns);
-        self.dip.filter(is_dipped).map_or(0, |span| span.permille)
+        self.dip.map_or(0, |span| span.permille_at(at_ns))
     }
 
     /// What a duration becomes that begins at `start_ns` as the `number`th of the process.
@@ -49,10 +58,11 @@ impl Disturbance {
         scaled(duration_ns, slower, self.noise_permille, scrambled(self.seed) ^ number)
     }
 
-    /// What a duration of the host becomes that is its `number`th.
-    pub(crate) fn apply_on_host(&self, duration_ns: u64, number: u64) -> u64 {
+    /// What a duration of the host becomes that begins at `start_ns` as its `number`th.
+    pub(crate) fn apply_on_host(&self, duration_ns: u64, start_ns: u64, number: u64) -> u64 {
+        let slower = u128::from(self.host_dip.map_or(0, |span| span.permille_at(start_ns))) * 1_000;
         // Of another stream of numbers than the device's.
-        scaled(duration_ns, 0, self.host_noise_permille, scrambled(!self.seed) ^ number)
+        scaled(duration_ns, slower, self.host_noise_permille, scrambled(!self.seed) ^ number)
     }
 }
 
@@ -106,14 +116,14 @@ mod tests {
     #[test]
     fn the_host_has_noise_of_its_own_and_short_calls_no_bias() {
         let noisy = Disturbance { seed: 5, noise_permille: 20, host_noise_permille: 20, ..Disturbance::default() };
-        let drawn: Vec<u64> = (0..10_000).map(|number| noisy.apply_on_host(130, number)).collect();
+        let drawn: Vec<u64> = (0..10_000).map(|number| noisy.apply_on_host(130, 0, number)).collect();
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
         assert!(drawn.iter().all(|ns| (127..=133).contains(ns)) && (mean - 130.0).abs() < 0.1, "{mean}");
         let of_device: Vec<u64> = (0..10_000).map(|number| noisy.apply(130, 0, number)).collect();
         let alike = drawn.iter().zip(&of_device).filter(|(host, device)| host == device).count();
         assert!(alike < 2_500, "{alike}");
         let quiet = Disturbance { host_noise_permille: 0, ..noisy };
-        assert_eq!([7, 130, 9_999].map(|ns| quiet.apply_on_host(ns, 3)), [7, 130, 9_999]);
+        assert_eq!([7, 130, 9_999].map(|ns| quiet.apply_on_host(ns, 0, 3)), [7, 130, 9_999]);
     }
 
     #[test]
@@ -124,6 +134,9 @@ mod tests {
         let dipped = Disturbance { dip: Some(span), ..Disturbance::default() };
         assert_eq!([999, 1_000, 1_099, 1_100, 2_050].map(|at| dipped.apply(10, at, 0)), [10, 15, 15, 10, 10]);
         assert_eq!([999, 1_050, 1_100].map(|at| dipped.clock_mhz(1_980, at)), [1_980, 1_320, 1_980]);
+        let of_host = Disturbance { host_dip: Some(span), ..Disturbance::default() };
+        assert_eq!([999, 1_000, 1_100].map(|at| of_host.apply_on_host(10, at, 0)), [10, 15, 10]);
+        assert_eq!(of_host.apply(10, 1_000, 0), 10, "the device does not know");
         let beside = Disturbance { neighbour: Some(span), ..Disturbance::default() };
         assert_eq!([99, 100, 1_000, 1_099, 1_100, 2_050].map(|at| beside.apply(10, at, 0)), [15, 10, 15, 15, 10, 15]);
     }

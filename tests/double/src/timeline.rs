@@ -144,7 +144,7 @@ impl Timeline {
     /// The host works for a while.
     pub(crate) fn spend(&mut self, ns: u64) {
         self.spent_ever += 1;
-        self.host_ns += self.disturbance.apply_on_host(ns, self.spent_ever);
+        self.host_ns += self.disturbance.apply_on_host(ns, self.host_ns, self.spent_ever);
     }
 
     /// Appends work that the host calls for now.
