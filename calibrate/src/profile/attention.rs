@@ -1,6 +1,6 @@
 //! Attention costs of the whole model: decode, prefill and steps that mix them.
 
-use super::curve::{Axis, Outside, Place, Reading};
+use super::curve::{Axis, Outside, Place, Reading, blend};
 
 /// Attention costs of the whole model, in microseconds: up to 100 s a step where measured, and no step takes less than a quarter
 /// of what one of fewer requests or tokens does, intervals and 20 us apart. Requests and tokens of a chunk are whole; tokens of
@@ -50,17 +50,17 @@ impl Surface {
         }
     }
 
-    /// The surface at `x`; `None` outside it.
-    pub fn row(&self, x: f64) -> Option<SurfaceRow<'_>> {
+    /// The surface at `x`.
+    pub fn row(&self, x: f64) -> SurfaceRow<'_> {
         match self {
-            Self::Constant(value) => Some(SurfaceRow::constant(*value)),
+            Self::Constant(value) => SurfaceRow { lines: None, cell: Cell::constant(*value) },
             Self::Grid(grid) => {
-                let place = grid.x.locate(x);
                 let width = grid.y.knots().len();
                 let line = |row: usize| &grid.values[row * width..(row + 1) * width];
-                let lines = RowLines { y: grid.y.knots(), x: place, low: line(place.low), high: line(place.high) };
-                let cell = lines.cell(1);
-                place.outside.is_none().then_some(SurfaceRow { lines: Some(lines), cell })
+                let x = grid.x.locate(x);
+                let lines = RowLines { y: &grid.y, x, low: line(x.low), high: line(x.high) };
+                let cell = lines.cell_of(grid.y.knots()[0]);
+                SurfaceRow { lines: Some(lines), cell }
             }
         }
     }
@@ -79,92 +79,71 @@ pub struct SurfaceRow<'a> {
 /// The two lines of knots beside one `x`.
 #[derive(Clone, Debug)]
 struct RowLines<'a> {
-    y: &'a [f64],
+    y: &'a Axis,
     x: Place,
     low: &'a [f64],
     high: &'a [f64],
 }
 
-/// What lies between two neighbouring `y` at one `x`.
+/// What lies between two neighbouring `y`, or beyond the first or the last one, at one `x`.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// The two `y`.
+    /// The first `y` that is beyond the cell on its lower side, and the last one that is in it.
+    after: f64,
+    up_to: f64,
+    /// The first of the two knots that price it, and how far away the second is.
     from: f64,
-    to: f64,
-    /// Where the cell begins, itself not in it: at `from`, which belongs to the cell before; just below it where there is
-    /// none.
-    above_y: f64,
-    /// The costs at `from` beside `x`, and by how much they rise up to `to`.
-    below: Segment,
-    above: Segment,
-    /// How far `x` lies from the first towards the second.
-    share: f64,
-}
-
-/// A straight line over a cell.
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    start: f64,
-    rise: f64,
+    width: f64,
+    /// The costs at those knots, on the two lines.
+    low: [f64; 2],
+    high: [f64; 2],
+    outside: Option<Outside>,
 }
 
 impl SurfaceRow<'_> {
-    /// The same cost everywhere.
-    fn constant(cost: f64) -> Self {
-        let flat = Segment { start: cost, rise: 0.0 };
-        let cell = Cell { from: 0.0, to: 0.0, above_y: 0.0, below: flat, above: flat, share: 0.0 };
-        Self { lines: None, cell }
-    }
-
-    /// The cost at `y`; `None` outside the surface.
+    /// The cost at `y`.
     #[inline]
-    pub fn at(&mut self, y: f64) -> Option<f64> {
-        let Some(lines) = &self.lines else { return Some(self.cell.below.start) };
-        if !self.cell.holds(y) {
-            self.cell = lines.find(y)?;
+    pub fn at(&mut self, y: f64) -> Reading {
+        let Some(lines) = &self.lines else { return Reading::inside(self.cell.low[0]) };
+        if !(y > self.cell.after && y <= self.cell.up_to) {
+            self.cell = lines.cell_of(y);
         }
-        Some(self.cell.at(y))
+        let cell = &self.cell;
+        let share = (y - cell.from) / cell.width;
+        let value = lines.x.blend(blend(share, cell.low), blend(share, cell.high));
+        Reading { value, outside: cell.outside, extended: false }
     }
 }
 
 impl RowLines<'_> {
-    /// The cell that holds `y`; `None` outside the surface.
+    /// The cell that holds `y`.
     #[cold]
-    fn find(&self, y: f64) -> Option<Cell> {
-        let place = self.y.partition_point(|&knot| knot < y).max(1);
-        (place < self.y.len()).then(|| self.cell(place)).filter(|cell| cell.holds(y))
-    }
-
-    /// The cell that ends with a knot, not the first.
-    fn cell(&self, high: usize) -> Cell {
-        let low = high - 1;
-        let segment = |line: &[f64]| Segment { start: line[low], rise: line[high] - line[low] };
-        let below = segment(self.low);
-        // At its first knot the second line does not count, even where the costs are huge.
-        let (above, share) = if self.x.share <= 0.0 { (below, 0.0) } else { (segment(self.high), self.x.share) };
-        let (from, to) = (self.y[low], self.y[high]);
-        Cell { from, to, above_y: if low == 0 { from.next_down() } else { from }, below, above, share }
+    fn cell_of(&self, y: f64) -> Cell {
+        let Place { low, high, outside, .. } = self.y.locate(y);
+        let knots = self.y.knots();
+        let (after, up_to) = match outside {
+            Some(Outside::Below) => (f64::NEG_INFINITY, knots[0].next_down()),
+            Some(Outside::Above) => (knots[high], f64::INFINITY),
+            None if low == 0 => (knots[0].next_down(), knots[high]),
+            None => (knots[low], knots[high]),
+        };
+        Cell {
+            after,
+            up_to,
+            from: knots[low],
+            // Below the first knot there is one alone; what lies before it costs the same.
+            width: if low == high { 1.0 } else { knots[high] - knots[low] },
+            low: [self.low[low], self.low[high]],
+            high: [self.high[low], self.high[high]],
+            outside: either(self.x.outside, outside),
+        }
     }
 }
 
 impl Cell {
-    #[inline]
-    fn holds(&self, y: f64) -> bool {
-        y > self.above_y && y <= self.to
-    }
-
-    #[inline]
-    fn at(&self, y: f64) -> f64 {
-        let share = (y - self.from) / (self.to - self.from);
-        let (below, above) = (self.below.at(share), self.above.at(share));
-        below + self.share * (above - below)
-    }
-}
-
-impl Segment {
-    #[inline]
-    fn at(self, share: f64) -> f64 {
-        self.start + share * self.rise
+    fn constant(cost: f64) -> Self {
+        let (costs, everywhere) = ([cost; 2], f64::INFINITY);
+        Self { after: -everywhere, up_to: everywhere, from: 0.0, width: 1.0, low: costs, high: costs, outside: None }
     }
 }
 
@@ -293,15 +272,14 @@ mod tests {
         let Surface::Grid(grid) = &surface else { unreachable!() };
         let [first, last] = grid.axes().map(|axis| (axis.knots()[0], axis.last())).map(|ends| [ends.0, ends.1]);
         let steps = |ends: [f64; 2]| (0..=40).map(move |step| ends[0] + (ends[1] - ends[0]) * f64::from(step) / 40.0);
-        for x in steps(first) {
-            let mut row = surface.row(x).expect("inside");
-            for y in steps(last).chain(steps([last[1], last[0]])) {
-                assert_eq!(row.at(y), Some(surface.at(x, y).value), "{x} {y}");
+        let beyond = |ends: [f64; 2]| [ends[0] - 1.0, ends[0].next_down(), ends[1].next_up(), ends[1] + 1.0, 1e9];
+        for x in steps(first).chain(beyond(first)) {
+            let mut row = surface.row(x);
+            for y in steps(last).chain(steps([last[1], last[0]])).chain(beyond(last)).chain(last) {
+                assert_eq!(row.at(y), surface.at(x, y), "{x} {y}");
             }
-            assert_eq!((row.at(last[0] - 1.0), row.at(last[1] + 1.0)), (None, None));
         }
-        assert!(surface.row(first[1] + 1.0).is_none());
-        assert_eq!(Surface::Constant(2.0).row(1e9).and_then(|mut row| row.at(1e9)), Some(2.0));
+        assert_eq!(Surface::Constant(2.0).row(1e9).at(1e9), Reading::inside(2.0));
     }
 
     #[test]

@@ -159,21 +159,28 @@ pub struct Axis {
 pub(crate) struct Place {
     pub(crate) low: usize,
     pub(crate) high: usize,
-    pub(crate) share: f64,
+    share: f64,
     pub(crate) outside: Option<Outside>,
 }
 
 impl Place {
-    /// The value between (or beyond) the two knots' values. Beyond, never below the last knot's value: a longer step
-    /// must not read as a cheaper one because the table ends on a falling stretch.
+    /// See [`blend`].
+    #[inline]
     pub(crate) fn blend(&self, low: f64, high: f64) -> f64 {
-        if self.share <= 0.0 {
-            low
-        } else if self.share > 1.0 {
-            high + (self.share - 1.0) * (high - low).max(0.0)
-        } else {
-            low + self.share * (high - low)
-        }
+        blend(self.share, [low, high])
+    }
+}
+
+/// The value between (or beyond) two knots' values, at a share of the way from the first to the second. Beyond, never below
+/// the last knot's value: a longer step must not read as a cheaper one because the table ends on a falling stretch.
+#[inline]
+pub(crate) fn blend(share: f64, [low, high]: [f64; 2]) -> f64 {
+    if share <= 0.0 {
+        low
+    } else if share > 1.0 {
+        high + (share - 1.0) * (high - low).max(0.0)
+    } else {
+        low + share * (high - low)
     }
 }
 

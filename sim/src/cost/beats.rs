@@ -14,32 +14,38 @@ pub struct BeatPrices<'a> {
     padded_requests_ns: u64,
     /// `None` in a profile without attention.
     row: Option<SurfaceRow<'a>>,
+    /// The attention of the step was read outside the range of the profile.
+    is_outside: bool,
 }
 
 impl CostModel {
     /// The prices of decode steps like this one, whose price is `cost`; `None` unless its attention is that of decoding
-    /// requests alone, read inside its range.
+    /// requests alone.
     #[must_use]
     pub fn beats(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> Option<BeatPrices<'_>> {
-        let requests = f64::from(work.decode_requests);
-        if work.chunk_tokens > 0 || work.decode_requests == 0 || cost.outside.contains(CostGroup::DecodeAttention) {
+        if work.chunk_tokens > 0 || work.decode_requests == 0 {
             return None;
         }
-        let Some(attention) = self.attention() else {
-            return Some(BeatPrices { requests, padded_requests_ns: 0, row: None });
-        };
-        let row = Some(attention.decode.row(requests)?);
-        Some(BeatPrices { requests, padded_requests_ns: self.padded_requests_ns(padded_requests(work, dispatch)), row })
+        let requests = f64::from(work.decode_requests);
+        let attention = self.attention();
+        Some(BeatPrices {
+            requests,
+            padded_requests_ns: attention.map_or(0, |_| self.padded_requests_ns(padded_requests(work, dispatch))),
+            row: attention.map(|attention| attention.decode.row(requests)),
+            is_outside: cost.outside.contains(CostGroup::DecodeAttention),
+        })
     }
 }
 
 impl BeatPrices<'_> {
-    /// The attention of a step whose requests attend to so many tokens together, in nanoseconds; `None` outside the
-    /// range of the profile.
+    /// The attention of a step whose requests attend to so many tokens together, in nanoseconds; `None` where it would be
+    /// read inside the range of the profile and that of the first step was not, or the other way round.
     #[inline]
     pub fn attention_ns(&mut self, context_tokens: u64) -> Option<u64> {
         let Some(row) = &mut self.row else { return Some(0) };
-        Some(nanoseconds(row.at(context_tokens as f64 / self.requests)?) + self.padded_requests_ns)
+        let reading = row.at(context_tokens as f64 / self.requests);
+        let is_alike = reading.outside.is_some() == self.is_outside;
+        is_alike.then(|| nanoseconds(reading.value) + self.padded_requests_ns)
     }
 }
 
@@ -66,7 +72,7 @@ mod tests {
             };
             let model = CostModel::new(&profile, &side);
             let mut read = 0;
-            for requests in [1, 3, 8, 17, 64, 100] {
+            for requests in [1, 3, 8, 17, 64, 100, 700, 5_000] {
                 let work = |context_tokens| StepWork {
                     tokens: requests,
                     requests,
@@ -87,12 +93,13 @@ mod tests {
                 };
                 let dispatch = Dispatch { descriptor, cause: None, relaxed: false };
                 let first = work(u64::from(requests) * 700);
-                let Some(mut beats) = model.beats(&first, &dispatch, &model.price(&first, &dispatch)) else { continue };
+                let cost = model.price(&first, &dispatch);
+                let Some(mut beats) = model.beats(&first, &dispatch, &cost) else { continue };
                 for context_tokens in (1..2_000_000).step_by(997) {
                     let price = model.price(&work(context_tokens), &dispatch);
                     if let Some(attention_ns) = beats.attention_ns(context_tokens) {
                         assert_eq!(attention_ns, price.attention_ns, "{name} {requests} {context_tokens}");
-                        assert!(!price.outside.contains(CostGroup::DecodeAttention));
+                        assert_eq!((price.outside, price.derived), (cost.outside, cost.derived));
                         read += 1;
                     }
                 }

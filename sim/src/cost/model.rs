@@ -428,6 +428,7 @@ impl RoundedTable {
 }
 
 /// Microseconds to the nearest nanosecond; a value below zero (a line read far to the left of its range) is zero.
+#[inline]
 pub(super) fn nanoseconds(us: f64) -> u64 {
     SimDuration::from_us(us).0
 }

@@ -38,19 +38,17 @@ impl<'a> DecodePrices<'a> {
     #[inline]
     pub(super) fn price(&mut self, plan: &StepPlan) -> RankCost {
         let work = StepWork::of(plan);
-        if let Some(known) = self.of(plan, &work)
-            && let Some(attention_ns) = known.beats.attention_ns(work.decode_context_tokens)
-        {
+        if let Some((known, attention_ns)) = self.of(plan, &work) {
             return RankCost { work, dispatch: known.dispatch, cost: StepCost { attention_ns, ..known.cost } };
         }
         let dispatch = self.graphs.dispatch_step(plan);
         RankCost { work, dispatch, cost: self.cost.price(&work, &dispatch) }
     }
 
-    /// The price of steps that decode like this one; `None` where more than their number decides about the
-    /// graph, or the attention lies outside the profile.
+    /// The price of steps that decode like this one, and the attention of this one in nanoseconds; `None` where more than
+    /// the number of its requests decides about the graph.
     #[inline]
-    pub(super) fn of(&mut self, plan: &StepPlan, work: &StepWork) -> Option<&mut DecodePrice<'a>> {
+    pub(super) fn of(&mut self, plan: &StepPlan, work: &StepWork) -> Option<(&mut DecodePrice<'a>, u64)> {
         let requests = work.requests as usize;
         // Batches of so many requests come with this number of adapters now and that one then.
         let varies = plan.shape.active_loras > 0 || self.graphs.asks_for_extent();
@@ -60,11 +58,14 @@ impl<'a> DecodePrices<'a> {
         if requests >= self.by_requests.len() {
             self.by_requests.resize_with(requests + 1, || None);
         }
-        let known = &mut self.by_requests[requests];
-        if known.as_ref().is_none_or(|known| !known.is_of(plan, work)) {
-            *known = DecodePrice::new(self.graphs, self.cost, plan, work).map(Box::new);
+        let place = &mut self.by_requests[requests];
+        let known = place.as_mut().filter(|known| known.is_of(plan, work));
+        if let Some(attention_ns) = known.and_then(|known| known.beats.attention_ns(work.decode_context_tokens)) {
+            return Some((place.as_deref_mut()?, attention_ns));
         }
-        known.as_deref_mut()
+        let known = place.insert(Box::new(DecodePrice::new(self.graphs, self.cost, plan, work)?));
+        let attention_ns = known.cost.attention_ns;
+        Some((known, attention_ns))
     }
 }
 
@@ -77,8 +78,10 @@ impl<'a> DecodePrice<'a> {
         Some(Self { shape: plan.shape, work: *work, dispatch, cost: price, beats })
     }
 
+    /// Whether a step differs from the first one in its context at most.
+    #[inline]
     fn is_of(&self, plan: &StepPlan, work: &StepWork) -> bool {
-        self.shape == plan.shape
-            && self.work == StepWork { decode_context_tokens: self.work.decode_context_tokens, ..*work }
+        let alike = StepWork { decode_context_tokens: self.work.decode_context_tokens, ..*work };
+        self.shape == plan.shape && self.work == alike
     }
 }

@@ -42,7 +42,7 @@ impl Replica<'_> {
         // Nobody drafts in lockstep: a uniform query is one token.
         plan.close(1);
         let work = StepWork::of(plan);
-        let Some(price) = self.decode_prices.of(plan, &work) else { return Ok(false) };
+        let Some((price, _)) = self.decode_prices.of(plan, &work) else { return Ok(false) };
         let (dispatch, cost, prices) = (&price.dispatch, &price.cost, &mut price.beats);
 
         let (times, work_since) = (cost.times(), self.work_since);
