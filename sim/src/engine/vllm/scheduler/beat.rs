@@ -102,12 +102,18 @@ impl Scheduler {
     }
 
     /// Schedules a beat with the blocks that it needs.
-    fn take_blocks(&mut self) {
-        if !self.pool.has_cache() {
+    #[inline]
+    pub(super) fn take_blocks(&mut self) {
+        if self.pool.has_cache() {
+            self.take_named_blocks();
+        } else {
             self.pool.take_unnamed(self.lockstep.blocks_needed());
             self.lockstep.schedule(&self.requests);
-            return;
         }
+    }
+
+    /// The same where each block is known by its tokens.
+    fn take_named_blocks(&mut self) {
         // The blocks of a request change where its computed tokens fill one before or after this beat.
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
@@ -210,13 +216,35 @@ impl Scheduler {
         self.touched = touched;
     }
 
-    /// Looks at a member whose last token has come, or one of whose blocks a beat has filled.
-    fn apply_member(&mut self, member: Member, out: &mut StepOutcome) {
+    /// Lets the prefix cache know the blocks that a quiet beat has filled, once its output is there.
+    #[inline]
+    pub(super) fn register_blocks(&mut self) {
+        if !self.rules.asynchronous || !self.pool.has_cache() {
+            return;
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.clear();
+        self.lockstep.at_block_ends(self.lockstep.in_flight(), &self.requests, &mut touched);
+        in_order(&mut touched);
+        for member in &touched {
+            self.register_member(*member);
+        }
+        self.touched = touched;
+    }
+
+    /// Gives a member its own figures, and the prefix cache its full blocks.
+    fn register_member(&mut self, member: Member) {
         let request = &mut self.requests[member.slot];
         self.lockstep.settle(request, self.rules.asynchronous);
         if self.rules.asynchronous {
             self.pool.register(&mut request.held, request.computed - request.in_flight);
         }
+    }
+
+    /// Looks at a member whose last token has come, or one of whose blocks a beat has filled.
+    fn apply_member(&mut self, member: Member, out: &mut StepOutcome) {
+        self.register_member(member);
+        let request = &mut self.requests[member.slot];
         if !request.is_finished() {
             return;
         }

@@ -163,8 +163,9 @@ impl Lockstep {
         }
     }
 
-    /// Schedules the next beat and says its number. Whose last one it is, the beat behind it does not move.
-    pub(super) fn schedule(&mut self, requests: &Slab<Request>) -> u64 {
+    /// Schedules the next beat. Whose last one it is, the beat behind it does not move.
+    #[inline]
+    pub(super) fn schedule(&mut self, requests: &Slab<Request>) {
         let beat = self.scheduled;
         self.scheduled += 1;
         self.computed_tokens += u64::from(self.members);
@@ -181,7 +182,6 @@ impl Lockstep {
             self.by_phase[phase].count -= 1;
             at = request.beats.as_ref().map_or(NONE, |beats| beats.next);
         }
-        beat
     }
 
     /// Whether the next beat is nobody's last one.
@@ -196,14 +196,11 @@ impl Lockstep {
         self.leaving == 0
     }
 
-    /// Schedules a quiet beat and applies the oldest one in flight, which was quiet too.
+    /// Applies the oldest beat in flight, which was quiet.
     #[inline]
     pub(super) fn pass(&mut self) {
-        debug_assert!(self.is_next_quiet() && self.leaving == 0);
-        self.scheduled += 1;
+        debug_assert!(self.leaving == 0 && self.listed_last(self.applied) == NONE);
         self.applied += 1;
-        self.computed_tokens += u64::from(self.members);
-        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.by_phase.len() - 1);
     }
 
     /// Applies the oldest beat in flight: `finished` gets those whose last token it brought.

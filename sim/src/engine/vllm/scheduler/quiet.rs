@@ -22,7 +22,7 @@ impl Scheduler {
         }
         let is_settled = self.lockstep.nobody_leaves() && self.pause == 0 && !self.ended && self.taken_out.is_none();
         let is_room = members <= rules.token_budget.min(rules.input_budget);
-        let may = is_settled && is_room && self.may_keep_lockstep() && !self.pool.has_cache();
+        let may = is_settled && is_room && self.may_keep_lockstep();
         let quiet = Quiet(self);
         (may && quiet.is_next()).then_some(quiet)
     }
@@ -61,8 +61,9 @@ impl Quiet<'_> {
     #[inline]
     pub fn pass(&mut self) {
         let scheduler = &mut *self.0;
-        scheduler.pool.take_unnamed(scheduler.lockstep.blocks_needed());
+        scheduler.take_blocks();
         scheduler.lockstep.pass();
+        scheduler.register_blocks();
         scheduler.steps += 1;
         scheduler.beats += 1;
         scheduler.finish_unreported = false;
