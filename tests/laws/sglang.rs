@@ -21,7 +21,7 @@ use sim::time::SimTime;
 use crate::house::{House, Law, Seen, Watched, require};
 
 /// A small server under load, as the text of a scenario.
-fn texts() -> impl Strategy<Value = String> {
+pub(crate) fn texts() -> impl Strategy<Value = String> {
     let sizes = |largest: u32| weighted(0.7, vec(1..largest, 1..6));
     let graphs = (
         select(vec!["full", "breakable", "disabled"]),

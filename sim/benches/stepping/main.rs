@@ -9,6 +9,7 @@ mod bench;
 mod work;
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
@@ -32,7 +33,7 @@ fn main() {
         .configure_from_args();
     dispatch(&mut criterion);
     let mut bench = Bench::new(&mut criterion);
-    let figures = [conversation, requests, traffic, batch, ladder];
+    let figures = [conversation, sglang_conversation, requests, traffic, batch, ladder];
     let lines: Vec<String> = figures.into_iter().flat_map(|figure| figure(&mut bench)).collect();
     criterion.final_summary();
     println!("\n{}", lines.join("\n"));
@@ -40,23 +41,35 @@ fn main() {
 
 /// The public conversation trace as recorded and at four times its rate.
 fn conversation(bench: &mut Bench<'_>) -> Vec<String> {
+    over_conversation(bench, "conversation", Work::conversation)
+}
+
+/// The same on an SGLang server.
+fn sglang_conversation(bench: &mut Bench<'_>) -> Vec<String> {
+    over_conversation(bench, "conversation on SGLang", Work::sglang_conversation)
+}
+
+fn over_conversation(
+    bench: &mut Bench<'_>,
+    group: &str,
+    work_of: impl Fn(&Path, u32, Scheduling) -> Work,
+) -> Vec<String> {
     let Some(trace) = work::conversation_trace() else {
-        return vec!["conversation: skipped: no traces/workloads in RUNGWISE_SHARED".to_owned()];
+        return vec![format!("{group}: skipped: no traces/workloads in RUNGWISE_SHARED")];
     };
     let mut lines = Vec::new();
     for (rate, multiplier) in [("as recorded", 1), ("4 times the rate", 4)] {
         for scheduling in [Scheduling::Async, Scheduling::Sync] {
-            let work = Work::conversation(&trace, multiplier, scheduling);
+            let work = work_of(&trace, multiplier, scheduling);
             let name = format!("{rate}, {scheduling}");
-            let mut timed = |watched, stepping, kind| {
-                bench.measure("conversation", &format!("{name}, {kind}"), &work, stepping, watched)
-            };
+            let mut timed =
+                |watched, stepping, kind| bench.measure(group, &format!("{name}, {kind}"), &work, stepping, watched);
             let full = timed(Watched::Metrics, Stepping::Fast, "metrics");
             let bare = timed(Watched::Nothing, Stepping::Fast, "bare");
             let plain = timed(Watched::Metrics, Stepping::Plain, "plain");
             let (Some(full), Some(bare), Some(plain)) = (full, bare, plain) else { continue };
             lines.push(format!(
-                "conversation {name}: {} steps, {:.1} million steps/s, {:.0} ns a step, {:.0} ns a request; metrics cost \
+                "{group} {name}: {} steps, {:.1} million steps/s, {:.0} ns a step, {:.0} ns a request; metrics cost \
                  {:.2} times, the plain walk {:.1} times",
                 full.steps,
                 full.million_steps_per_s(),

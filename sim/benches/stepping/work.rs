@@ -72,6 +72,20 @@ impl Work {
         )
     }
 
+    /// The same on an SGLang server, whose prefix cache nobody hits.
+    pub(crate) fn sglang_conversation(trace: &Path, rate_multiplier: u32, scheduling: Scheduling) -> Self {
+        let trace = trace.display();
+        Self::serving(
+            PROFILE,
+            &format!(
+                "[server.sglang]\nmax_running_requests = 128\nchunked_prefill_size = 4096\ncontext_length = 8192\n\
+                 disable_overlap_schedule = {}\n",
+                scheduling == Scheduling::Sync
+            ),
+            &format!("[traffic.arrivals.trace]\nfile = \"{trace}\"\nrate_multiplier = {rate_multiplier}\n"),
+        )
+    }
+
     /// Outputs of 128 tokens in the mean, about a hundred requests at a time; the engine's own ladder, or one of so many
     /// rungs.
     pub(crate) fn synthetic(requests: u32, rungs: Option<u32>) -> Self {
@@ -108,10 +122,16 @@ impl Work {
         )
     }
 
-    fn new(profile: &str, server: &str, traffic: &str) -> Self {
+    /// A vLLM server with these flags.
+    fn new(profile: &str, flags: &str, traffic: &str) -> Self {
+        let server =
+            format!("[server.vllm]\nversion = \"0.33.0\"\nrunner = \"v2\"\nenable_prefix_caching = false\n{flags}");
+        Self::serving(profile, &server, traffic)
+    }
+
+    fn serving(profile: &str, server: &str, traffic: &str) -> Self {
         let text = format!(
-            "schema = 1\nname = \"stepping\"\n[server.vllm]\nversion = \"0.33.0\"\nrunner = \"v2\"\n\
-             enable_prefix_caching = false\n{server}[profile]\nbuiltin = \"{profile}\"\n{traffic}\
+            "schema = 1\nname = \"stepping\"\n{server}[profile]\nbuiltin = \"{profile}\"\n{traffic}\
              [slo]\nttft = \"1s\"\ntpot = \"50ms\"\n"
         );
         let scenario = Scenario::parse(&text, "stepping.toml", Path::new("")).expect("a valid scenario");

@@ -3,6 +3,7 @@
 //! This module holds the words that every engine shares; the rules live in the folder of each engine.
 
 pub mod error;
+mod lockstep;
 pub mod options;
 pub mod plan;
 pub mod refusal;

@@ -20,12 +20,39 @@ pub enum Stepping {
 /// The caller steps it as the engine's loop does: [`schedule`](Self::schedule) while fewer than [`depth`](Self::depth)
 /// steps are in flight, otherwise [`apply`](Self::apply) the output of the oldest.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a rank, and asked in every step")]
 pub enum Scheduler {
     /// vLLM's.
     Vllm(vllm::scheduler::Scheduler),
     /// SGLang's.
     Sglang(sglang::scheduler::Scheduler),
+}
+
+/// A scheduler whose next step is quiet: it decodes the requests in lockstep and nobody else, nobody can be admitted, and
+/// nobody gets its last token. So are the steps behind it for as long as [`pass`](Self::pass) takes them.
+pub trait QuietSteps {
+    /// Requests of each step.
+    fn requests(&self) -> u32;
+
+    /// Tokens that the requests of the next step attend to, computed before and scheduled.
+    fn context_tokens(&self) -> u64;
+
+    /// Whether the next step is quiet, too.
+    fn is_next(&self) -> bool;
+
+    /// Schedules the next step, which is quiet, and applies the output of the oldest one in flight: itself, if none is.
+    fn pass(&mut self);
+
+    /// KV blocks that no request holds.
+    fn free_blocks(&self) -> u32;
+}
+
+/// [`QuietSteps`] of either engine.
+#[derive(Debug)]
+pub enum Quiet<'a> {
+    /// vLLM's.
+    Vllm(vllm::scheduler::Quiet<'a>),
+    /// SGLang's.
+    Sglang(sglang::scheduler::Quiet<'a>),
 }
 
 /// Forwards a call to the scheduler of the engine.
@@ -39,12 +66,12 @@ macro_rules! forward {
 }
 
 impl Scheduler {
-    /// The same scheduler with another way of stepping; one that has not scheduled anything. SGLang's only walks.
+    /// The same scheduler with another way of stepping; one that has not scheduled anything.
     #[must_use]
     pub fn stepping(self, stepping: Stepping) -> Self {
         match self {
             Self::Vllm(scheduler) => Self::Vllm(scheduler.stepping(stepping)),
-            Self::Sglang(_) => self,
+            Self::Sglang(scheduler) => Self::Sglang(scheduler.stepping(stepping)),
         }
     }
 
@@ -74,13 +101,13 @@ impl Scheduler {
         forward!(self, scheduler => scheduler.apply(plan, accepted, out));
     }
 
-    /// The quiet steps ahead, if the next one is; SGLang's are never counted as quiet.
+    /// The quiet steps ahead, if the next one is quiet.
     #[inline]
     #[must_use]
-    pub fn quiet(&mut self) -> Option<vllm::scheduler::Quiet<'_>> {
+    pub fn quiet(&mut self) -> Option<Quiet<'_>> {
         match self {
-            Self::Vllm(scheduler) => scheduler.quiet(),
-            Self::Sglang(_) => None,
+            Self::Vllm(scheduler) => scheduler.quiet().map(Quiet::Vllm),
+            Self::Sglang(scheduler) => scheduler.quiet().map(Quiet::Sglang),
         }
     }
 
@@ -124,5 +151,21 @@ impl Scheduler {
     #[must_use]
     pub fn depth(&self) -> u32 {
         forward!(self, scheduler => scheduler.depth())
+    }
+}
+
+impl Quiet<'_> {
+    /// See [`QuietSteps::requests`].
+    #[inline]
+    #[must_use]
+    pub fn requests(&self) -> u32 {
+        forward!(self, quiet => quiet.requests())
+    }
+
+    /// See [`QuietSteps::context_tokens`].
+    #[inline]
+    #[must_use]
+    pub fn context_tokens(&self) -> u64 {
+        forward!(self, quiet => quiet.context_tokens())
     }
 }

@@ -17,8 +17,8 @@ use super::shape::StepShape;
 pub struct StepPlan {
     /// Who is scheduled, in scheduling order.
     pub entries: Vec<Scheduled>,
-    /// Requests in lockstep: each gets one token beside the entries and samples, as it did in the step before. They are
-    /// in all sums below.
+    /// Requests in lockstep: each gets one token beside the entries and samples, as it did in the step before (of
+    /// SGLang's, in the decode step before). They are in all sums below.
     pub lockstep: u32,
     /// Tokens that those attend to together: computed before, and scheduled.
     pub lockstep_context_tokens: u64,
@@ -94,6 +94,8 @@ pub struct StepExtent {
 /// What one step's output delivered.
 #[derive(Clone, Debug, Default)]
 pub struct StepOutcome {
+    /// Whoever is in lockstep got a token: vLLM's steps all bring one, SGLang's only if they compute no prompts.
+    pub is_beat: bool,
     /// The lockstep has ended: whoever was in it is in `delivered` from now on, until it joins again.
     pub lockstep_ended: bool,
     /// Who is in lockstep from this step on, in scheduling order.
@@ -137,9 +139,13 @@ pub struct Delivered {
 }
 
 impl StepExtent {
-    /// The extent of a scheduled step.
+    /// The extent of a scheduled step. It is unknown if some requests are in lockstep: no engine whose prompts ask for it
+    /// computes them beside such requests.
     #[must_use]
     pub fn of(plan: &StepPlan) -> Self {
+        if plan.lockstep > 0 {
+            return Self::default();
+        }
         Self {
             longest_sequence: plan.entries.iter().map(|entry| entry.context_tokens + entry.tokens).max(),
             longest_prefix: plan.entries.iter().map(|entry| entry.context_tokens).max(),
@@ -149,6 +155,7 @@ impl StepExtent {
 
 impl StepOutcome {
     pub(crate) fn clear(&mut self) {
+        self.is_beat = false;
         self.lockstep_ended = false;
         self.joined.clear();
         self.lockstep = 0;

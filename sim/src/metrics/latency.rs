@@ -53,9 +53,9 @@ struct Live {
 /// The lockstep of one rank.
 #[derive(Clone, Debug, Default)]
 struct Beats {
-    /// Outputs so far that brought tokens in lockstep.
+    /// Outputs so far that brought tokens in lockstep, or would have brought them.
     count: u64,
-    /// The last output of the rank, of whatever kind: who is in lockstep got a token then.
+    /// The last of them: who is in lockstep got a token then.
     last: SimTime,
     /// Who has joined and with which beat, some of whom have left: their slots may be others' by now.
     listed: Vec<(Slot, u64)>,
@@ -117,7 +117,7 @@ impl RequestClock {
         for &slot in &outcome.joined {
             beats.join(slot, &mut self.live);
         }
-        beats.count += 1;
+        beats.count += u64::from(outcome.is_beat);
         for delivered in &outcome.delivered {
             let live = &mut self.live[delivered.slot.0 as usize];
             let gap = if let Some(since) = live.since_beat.take() {
@@ -138,6 +138,9 @@ impl RequestClock {
             live.last = at;
             let finished = delivered.finished.then(|| live.finished(delivered.id));
             told(Delivery { id: delivered.id, slot: delivered.slot, counts: live.counts, gap, finished });
+        }
+        if !outcome.is_beat {
+            return (SimDuration::ZERO, 0);
         }
         let gap = at.since(beats.last.min(at));
         beats.last = at;

@@ -48,7 +48,7 @@ impl Stretch<'_> {
     pub fn events(&self, mut tell: impl FnMut(&Event<'_>) -> io::Result<()>) -> io::Result<()> {
         let first = &self.first;
         let mut plan: StepPlan = first.plan.clone();
-        let outcome = StepOutcome { lockstep: plan.lockstep, ..StepOutcome::default() };
+        let outcome = StepOutcome { is_beat: true, lockstep: plan.lockstep, ..StepOutcome::default() };
         for (number, beat) in (0..).zip(self.beats) {
             plan.decode_context_tokens = beat.decode_context_tokens;
             plan.lockstep_context_tokens = beat.decode_context_tokens;

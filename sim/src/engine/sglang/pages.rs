@@ -149,12 +149,26 @@ impl PagePool {
         if missing > self.available() {
             return false;
         }
-        self.evict_for(missing);
-        self.free -= missing;
-        self.owned += missing;
+        self.take_unnamed(missing);
         held.own += missing;
-        self.check_law_5();
         true
+    }
+
+    /// Takes so many pages, from the cache if need be, for requests that will say later what they hold
+    /// ([`hold_for`](Self::hold_for)). There are as many.
+    ///
+    /// All at once take what they would one by one: nodes go in the same order until enough pages are free.
+    #[inline]
+    pub fn take_unnamed(&mut self, pages: u32) {
+        self.evict_for(pages);
+        self.free -= pages;
+        self.owned += pages;
+        self.check_law_5();
+    }
+
+    /// Says what a request holds of the pages taken for it: those of `tokens` tokens.
+    pub fn hold_for(&self, held: &mut Held, tokens: u32) {
+        held.own = tokens.div_ceil(self.page_size) - held.cached;
     }
 
     /// The cached pages that a prompt of `tokens` tokens starts with. Its last token is always computed.
@@ -317,6 +331,7 @@ impl PagePool {
     }
 
     /// Evicts nodes until `pages` pages are free.
+    #[inline]
     fn evict_for(&mut self, pages: u32) {
         while self.free < pages {
             let (_, node) = self.leaves.pop_first().expect("there are evictable pages, so there is a leaf");
@@ -380,6 +395,31 @@ mod tests {
         assert_eq!(serve(&mut pool, 2, &shared(&[(1, 100), (2, 300)]), 400), 18);
         assert_eq!(serve(&mut pool, 3, &shared(&[(4, 100)]), 200), 0);
         assert_eq!(pool.available(), pool.usable());
+    }
+
+    #[test]
+    fn pages_taken_at_once_are_those_taken_one_by_one() {
+        let mut pool = PagePool::new(60, 4, true);
+        for (id, content) in [(0, 1), (1, 2), (2, 1), (3, 3)] {
+            serve(&mut pool, id, &shared(&[(content, 20), (content + 10, 30 + id)]), 40 + 3 * id);
+        }
+        let state = |pool: &PagePool| {
+            let leaves: Vec<(u64, u32)> = pool.leaves.iter().copied().collect();
+            (pool.free, pool.cached, pool.evictable, pool.owned, pool.vacant.clone(), leaves)
+        };
+        assert!(pool.free < pool.available(), "some have to be evicted");
+        for pages in 0..=pool.available() {
+            let (mut at_once, mut one_by_one) = (pool.clone(), pool.clone());
+            at_once.take_unnamed(pages);
+            let mut held = vec![Held::default(); pages as usize];
+            assert!(held.iter_mut().all(|held| one_by_one.grow(held, 1)));
+            assert_eq!(state(&at_once), state(&one_by_one), "{pages} pages");
+            for held in &mut held {
+                let mut named = Held::default();
+                at_once.hold_for(&mut named, 1);
+                assert_eq!(named, *held);
+            }
+        }
     }
 
     #[test]

@@ -46,12 +46,12 @@ impl<'a> DecodePrices<'a> {
     }
 
     /// The price of steps that decode like this one, and the attention of this one in nanoseconds; `None` where more than
-    /// the number of its requests decides about the graph.
+    /// the number of its requests decides about the graph. How far they reach decides about graphs for prompts only.
     #[inline]
     pub(super) fn of(&mut self, plan: &StepPlan, work: &StepWork) -> Option<(&mut DecodePrice<'a>, u64)> {
         let requests = work.requests as usize;
         // Batches of so many requests come with this number of adapters now and that one then.
-        let varies = plan.shape.active_loras > 0 || self.graphs.asks_for_extent();
+        let varies = plan.shape.active_loras > 0;
         if work.chunk_tokens > 0 || requests > REQUESTS_MOST || varies {
             return None;
         }

@@ -1,11 +1,13 @@
 //! Quiet stretches: decode steps in a row that differ in times, contexts and blocks only, in a loop of their own.
 
 use super::Replica;
-use crate::cost::{StepCost, StepWork};
+use crate::cost::{BeatPrices, StepCost, StepTimes, StepWork};
+use crate::engine::scheduler::{Quiet, QuietSteps};
 use crate::engine::step::StepPlan;
 use crate::observe::{Beat, Observer, StepScheduled, Stretch};
 use crate::server::ServerError;
 use crate::server::source::Source;
+use crate::server::timeline::Timeline;
 use crate::time::SimTime;
 
 /// Steps that are told at once.
@@ -45,27 +47,24 @@ impl Replica<'_> {
         let Some((price, _)) = self.decode_prices.of(plan, &work) else { return Ok(false) };
         let (dispatch, cost, prices) = (&price.dispatch, &price.cost, &mut price.beats);
 
-        let (times, work_since) = (cost.times(), self.work_since);
-        let (mut timeline, mut now) = (self.timeline.clone(), self.now);
-        let mut in_flight_end = oldest.map(|(_, end)| end);
         self.beats.clear();
-        while self.beats.len() < BEATS_MOST && next_arrival > now && quiet.is_next() {
-            let context_tokens = quiet.context_tokens();
-            let Some(attention_ns) = prices.attention_ns(context_tokens) else { break };
-            quiet.pass();
-            let moved_ns = attention_ns.wrapping_sub(cost.attention_ns).cast_signed();
-            let span = timeline.run(now, work_since, &times.with_attention_moved(moved_ns));
-            // The engine's loop goes on when the host is free and the oldest output has come: of the step in flight, or,
-            // without one, of this step.
-            let oldest_end = in_flight_end.as_mut().map_or(span.end, |end| std::mem::replace(end, span.end));
-            now = span.host_free.max(oldest_end);
-            let free_blocks = quiet.scheduler().free_blocks();
-            let decode_context_tokens = context_tokens;
-            self.beats.push(Beat { decode_context_tokens, attention_ns, span, free_blocks, applied_at: now });
+        let mut run = Run {
+            next_arrival,
+            work_since: self.work_since,
+            times: cost.times(),
+            attention_ns: cost.attention_ns,
+            prices,
+            timeline: self.timeline.clone(),
+            now: self.now,
+            in_flight_end: oldest.map(|(_, end)| end),
+            beats: &mut self.beats,
+        };
+        match &mut quiet {
+            Quiet::Vllm(steps) => run.pass(steps),
+            Quiet::Sglang(steps) => run.pass(steps),
         }
-        (self.timeline, self.now) = (timeline, now);
+        (self.timeline, self.now) = (run.timeline, run.now);
         let (Some(first), Some(last)) = (self.beats.first(), self.beats.last()) else { return Ok(false) };
-        let scheduler = quiet.scheduler();
         observer.observe_stretch(&Stretch {
             first: StepScheduled {
                 step: self.steps,
@@ -75,10 +74,10 @@ impl Replica<'_> {
                 dispatch,
                 cost: &StepCost { attention_ns: first.attention_ns, ..*cost },
                 span: first.span,
-                running: scheduler.running(),
-                waiting: scheduler.waiting(),
+                running: rank.scheduler.running(),
+                waiting: rank.scheduler.waiting(),
                 free_blocks: first.free_blocks,
-                usable_blocks: scheduler.usable_blocks(),
+                usable_blocks: rank.scheduler.usable_blocks(),
             },
             applied_step: oldest.map_or(self.steps, |(step, _)| step),
             beats: &self.beats,
@@ -91,6 +90,43 @@ impl Replica<'_> {
             round.end = last.span.end;
         }
         Ok(true)
+    }
+}
+
+/// What the steps of a stretch have in common, and how far they have come.
+struct Run<'a, 'c> {
+    next_arrival: SimTime,
+    work_since: SimTime,
+    /// The times of the first step.
+    times: StepTimes,
+    /// Its attention.
+    attention_ns: u64,
+    /// The attention of the others.
+    prices: &'a mut BeatPrices<'c>,
+    timeline: Timeline,
+    now: SimTime,
+    /// The end of the step in flight, if the engine runs ahead.
+    in_flight_end: Option<SimTime>,
+    beats: &'a mut Vec<Beat>,
+}
+
+impl Run<'_, '_> {
+    /// Takes steps for as long as they are quiet and nobody arrives.
+    #[inline]
+    fn pass(&mut self, quiet: &mut impl QuietSteps) {
+        while self.beats.len() < BEATS_MOST && self.next_arrival > self.now && quiet.is_next() {
+            let decode_context_tokens = quiet.context_tokens();
+            let Some(attention_ns) = self.prices.attention_ns(decode_context_tokens) else { break };
+            quiet.pass();
+            let moved_ns = attention_ns.wrapping_sub(self.attention_ns).cast_signed();
+            let span = self.timeline.run(self.now, self.work_since, &self.times.with_attention_moved(moved_ns));
+            // The engine's loop goes on when the host is free and the oldest output has come: of the step in flight, or,
+            // without one, of this step.
+            let oldest_end = self.in_flight_end.as_mut().map_or(span.end, |end| std::mem::replace(end, span.end));
+            self.now = span.host_free.max(oldest_end);
+            let free_blocks = quiet.free_blocks();
+            self.beats.push(Beat { decode_context_tokens, attention_ns, span, free_blocks, applied_at: self.now });
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! SGLang's scheduler, step by step (SGLang specification section 10).
 //!
-//! Every step tries to compute prompts first and decodes only if none can be admitted. This is the plain walk: a step
-//! looks at every running request, as the engine does.
+//! Every step tries to compute prompts first and decodes only if none can be admitted. The plain walk looks at every
+//! running request in every step, as the engine does. Fast stepping schedules the same but looks only at what changes:
+//! requests that decode in lockstep are a few sums (`engine/lockstep`), and steps that compute prompts pass them by.
 //!
 //! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
 //! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
@@ -18,7 +19,9 @@
 //! - A step with nothing to run starts the ratio over, as an idle engine does.
 
 pub mod adder;
+mod beat;
 mod output;
+mod quiet;
 pub mod ratio;
 mod request;
 mod step;
@@ -30,10 +33,14 @@ use std::collections::VecDeque;
 use super::error::EngineError;
 use super::options::{OutputEnd, SchedulerOptions, SglangOptions};
 use super::pages::PagePool;
+use crate::engine::lockstep::{Lockstep, Member, Patience};
 use crate::engine::refusal::Refusal;
 use crate::engine::request::{NewRequest, Slot};
+use crate::engine::scheduler::Stepping;
 use crate::engine::slab::Slab;
+use crate::engine::step::Scheduled;
 use adder::PrefillLimits;
+pub use quiet::Quiet;
 use ratio::NewTokenRatio;
 use request::Request;
 
@@ -44,8 +51,22 @@ pub struct Scheduler {
     requests: Slab<Request>,
     /// Not admitted, or retracted; the head goes first.
     waiting: VecDeque<Slot>,
-    /// Prompts computed, or to be computed by a step in flight.
+    /// Prompts computed, or to be computed by a step in flight, and not in lockstep.
     running: Vec<Slot>,
+    stepping: Stepping,
+    /// Prompts computed, in lockstep: they entered the running list before anybody in `running`.
+    lockstep: Lockstep,
+    patience: Patience,
+    /// The lockstep has ended, and no outcome has said so yet.
+    ended: bool,
+    /// What the beat in flight scheduled when the lockstep ended.
+    taken_out: Option<Vec<Scheduled>>,
+    /// Members that a step has to look at; kept for its memory.
+    touched: Vec<Member>,
+    /// Steps so far in which running requests decoded and no prompt was computed.
+    decode_steps: u64,
+    /// Requests that have entered the running list.
+    entered: u64,
     /// The one admitted request whose prompt is computed in part.
     chunked: Option<Slot>,
     /// Requests that surely finish in flight: they hold rows and pages until then.
@@ -150,6 +171,14 @@ impl Scheduler {
             requests: Slab::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
+            stepping: Stepping::default(),
+            lockstep: Lockstep::new(page_size),
+            patience: Patience::new(),
+            ended: false,
+            taken_out: None,
+            touched: Vec::new(),
+            decode_steps: 0,
+            entered: 0,
             chunked: None,
             leaving: 0,
             batch_is_full: false,
@@ -159,6 +188,12 @@ impl Scheduler {
             adapters: false,
             admitted: Vec::new(),
         }
+    }
+
+    /// The same scheduler with another way of stepping; one that has not scheduled anything.
+    #[must_use]
+    pub fn stepping(self, stepping: Stepping) -> Self {
+        Self { stepping, ..self }
     }
 
     /// Whether the engine takes a prompt of this length: one output token must fit behind it.
@@ -196,7 +231,17 @@ impl Scheduler {
     /// Requests that have been admitted and are unfinished.
     #[must_use]
     pub fn running(&self) -> u32 {
-        self.running.len() as u32 + self.leaving + u32::from(self.chunked.is_some())
+        self.rows() + u32::from(self.chunked.is_some())
+    }
+
+    /// Rows of the request pool that hold a computed prompt.
+    fn rows(&self) -> u32 {
+        self.running.len() as u32 + self.leaving + self.lockstep.len()
+    }
+
+    /// Requests that the next decode step runs.
+    fn decoding(&self) -> u32 {
+        self.running.len() as u32 + self.lockstep.members()
     }
 
     /// Requests in the waiting queue, retracted ones included.

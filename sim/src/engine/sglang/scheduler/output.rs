@@ -2,6 +2,7 @@
 
 use super::Scheduler;
 use super::request::Place;
+use crate::engine::request::Slot;
 use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan, Verified};
 
 impl Scheduler {
@@ -12,7 +13,28 @@ impl Scheduler {
     /// once, in scheduling order, for each entry that samples and carries drafts.
     pub fn apply(&mut self, plan: &StepPlan, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) {
         out.clear();
-        for entry in plan.entries.iter().filter(|entry| entry.samples) {
+        out.is_beat = !plan.shape.prefilling;
+        // Nobody is told of the output of a step without tokens.
+        out.lockstep_ended = plan.shape.tokens > 0 && std::mem::take(&mut self.ended);
+        if plan.lockstep > 0 {
+            self.apply_beat(plan, accepted, out);
+        } else {
+            self.apply_entries(&plan.entries, accepted, out);
+        }
+        if out.delivered.iter().any(|delivered| delivered.finished) {
+            self.running.retain(|&slot| !self.requests[slot].is_finished());
+            self.batch_is_full = false;
+        }
+    }
+
+    /// Applies the output of requests that were scheduled each on its own.
+    pub(super) fn apply_entries(
+        &mut self,
+        entries: &[Scheduled],
+        accepted: &mut impl FnMut(&Scheduled) -> u32,
+        out: &mut StepOutcome,
+    ) {
+        for entry in entries.iter().filter(|entry| entry.samples) {
             let mut tokens = 1;
             if entry.drafts > 0 {
                 let accepted = accepted(entry).min(entry.drafts);
@@ -20,10 +42,6 @@ impl Scheduler {
                 tokens += accepted;
             }
             self.deliver(entry, tokens, out);
-        }
-        if out.delivered.iter().any(|delivered| delivered.finished) {
-            self.running.retain(|&slot| !self.requests[slot].is_finished());
-            self.batch_is_full = false;
         }
     }
 
@@ -51,12 +69,18 @@ impl Scheduler {
         request.known += tokens;
         let finished = request.is_finished();
         if finished {
-            // The last token was only delivered.
-            self.pool.cache(&mut request.held, request.id, &request.shared, request.known - 1);
-            self.pool.release(&mut request.held);
-            self.leaving -= u32::from(request.place == Place::Leaving);
-            self.requests.vacate(entry.slot);
+            self.finish(entry.slot);
         }
         out.delivered.push(Delivered { slot: entry.slot, id: entry.id, tokens, first, finished });
+    }
+
+    /// Lets a finished request go, whose tokens stay in the cache.
+    pub(super) fn finish(&mut self, slot: Slot) {
+        let request = &mut self.requests[slot];
+        // The last token was only delivered.
+        self.pool.cache(&mut request.held, request.id, &request.shared, request.known - 1);
+        self.pool.release(&mut request.held);
+        self.leaving -= u32::from(request.place == Place::Leaving);
+        self.requests.vacate(slot);
     }
 }

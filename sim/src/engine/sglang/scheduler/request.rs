@@ -1,6 +1,7 @@
 //! What the scheduler keeps of each live request.
 
 use super::adder::Claim;
+use crate::engine::lockstep::{Beats, Decoding, Lacking, Lockstep};
 use crate::engine::request::{Adapter, NewRequest, RequestId, SharedPrefix};
 use crate::engine::sglang::options::OutputEnd;
 use crate::engine::sglang::pages::Held;
@@ -30,6 +31,12 @@ pub(super) struct Request {
     /// Its computed prompt is in the cache.
     pub(super) prompt_cached: bool,
     pub(super) place: Place,
+    /// Its place among those that entered the running list: they are scheduled in this order.
+    pub(super) order: u64,
+    /// The decode step that it was in last, since it entered the running list.
+    pub(super) decoded_in: Option<u64>,
+    /// Its part in the lockstep; the figures above are then as of its last [`settle`](Self::settle).
+    pub(super) beats: Option<Beats>,
 }
 
 /// Where a live request is.
@@ -68,6 +75,9 @@ impl Request {
             adapter: request.adapter,
             prompt_cached: false,
             place: Place::Queued,
+            order: 0,
+            decoded_in: None,
+            beats: None,
         }
     }
 
@@ -87,5 +97,47 @@ impl Request {
 
     pub(super) fn is_finished(&self) -> bool {
         self.known >= self.limit
+    }
+
+    /// Beats that it would stay in lockstep: one for each token that no step in flight brings. `None` while the output of
+    /// its prompt is still to come, or output from before a retraction.
+    pub(super) fn beats_left(&self) -> Option<u32> {
+        let left = self.limit.saturating_sub(self.known + self.pending);
+        (self.prompt_cached && self.stale == 0 && left > 0).then_some(left)
+    }
+
+    /// Gives a request in lockstep its own figures, as of the beats scheduled and applied so far. It stays a member.
+    pub(super) fn settle(&mut self, lockstep: &Lockstep) {
+        let Some(beats) = &mut self.beats else { return };
+        let Lacking { moved, brought } = lockstep.lacking(beats);
+        self.computed += moved;
+        self.pending = self.pending + moved - brought;
+        self.known += brought;
+    }
+}
+
+impl Decoding for Request {
+    fn id(&self) -> RequestId {
+        self.id
+    }
+
+    fn order(&self) -> u64 {
+        self.order
+    }
+
+    fn computed(&self) -> u32 {
+        self.computed
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn beats(&self) -> Option<&Beats> {
+        self.beats.as_ref()
+    }
+
+    fn beats_mut(&mut self) -> &mut Option<Beats> {
+        &mut self.beats
     }
 }

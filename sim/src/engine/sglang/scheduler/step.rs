@@ -21,9 +21,10 @@ impl Scheduler {
         if !self.schedule_prefill(plan) {
             self.schedule_decode(plan);
         }
-        if plan.entries.is_empty() {
+        if plan.shape.tokens == 0 {
             self.ratio.reset();
         }
+        self.decode_steps += u64::from(plan.shape.tokens > 0 && !plan.shape.prefilling);
         if self.adapters {
             plan.shape.active_loras = self.active_adapters(plan);
         }
@@ -62,14 +63,17 @@ impl Scheduler {
         if self.chunked.is_none() && (self.batch_is_full || self.waiting.is_empty()) {
             return false;
         }
-        let free_rows = self.rules.request_rows.saturating_sub(self.running.len() as u32 + self.leaving);
+        let free_rows = self.rules.request_rows.saturating_sub(self.rows());
         if free_rows == 0 && self.chunked.is_none() {
             self.batch_is_full = true;
             return false;
         }
         let riders = if self.rules.mixed { self.running.len() as u32 } else { 0 };
-        let claims = self.running.iter().map(|&slot| self.requests[slot].claim());
+        let members = self.settled_members();
+        let decoding = members.iter().map(|member| &member.slot).chain(&self.running);
+        let claims = decoding.map(|&slot| self.requests[slot].claim());
         let mut adder = PrefillAdder::new(self.rules.limits, self.ratio.current(), claims, riders);
+        self.touched = members;
         if self.chunked.is_some() && !self.resume_chunk(&mut adder) {
             return false;
         }
@@ -84,6 +88,10 @@ impl Scheduler {
             self.decode_running(plan);
             // The new requests stand before those that rode along, as in the batch.
             place = 0;
+        }
+        for &(slot, _) in &finishing {
+            self.entered += 1;
+            self.requests[slot].order = self.entered;
         }
         self.running.splice(place..place, finishing.drain(..).map(|(slot, _)| slot));
         self.admitted = finishing;
@@ -135,7 +143,7 @@ impl Scheduler {
             } else {
                 self.pool.release(&mut request.held);
             }
-            if result == AddResult::NoToken && (adder.admitted() > 0 || !self.running.is_empty()) {
+            if result == AddResult::NoToken && (adder.admitted() > 0 || self.decoding() > 0) {
                 self.batch_is_full = true;
             }
             if result != AddResult::Continue {
@@ -169,14 +177,16 @@ impl Scheduler {
 
     /// Schedules a decode step of everybody that the pool has pages for.
     fn schedule_decode(&mut self, plan: &mut StepPlan) {
-        if self.running.is_empty() {
+        if self.decoding() == 0 {
             return;
         }
         let needed = self.decode_pages();
         if needed > self.pool.available() {
+            self.end_lockstep_for_room();
             self.retract(needed, plan);
         } else {
             self.ratio.step();
+            self.schedule_beat(plan);
         }
         self.decode_running(plan);
     }
@@ -187,13 +197,15 @@ impl Scheduler {
             let request = &self.requests[slot];
             self.pool.missing(&request.held, request.computed + self.rules.width)
         };
-        self.running.iter().map(missing).sum()
+        self.lockstep.blocks_needed() + self.running.iter().map(missing).sum::<u32>()
     }
 
     fn decode_running(&mut self, plan: &mut StepPlan) {
         let width = self.rules.width;
+        let step = self.decode_steps + 1;
         for &slot in &self.running {
             let request = &mut self.requests[slot];
+            request.decoded_in = Some(step);
             let context_tokens = request.computed;
             request.computed += width;
             request.pending += 1;
@@ -246,6 +258,7 @@ impl Scheduler {
         let request = &mut self.requests[slot];
         self.pool.release(&mut request.held);
         (request.computed, request.prompt_cached, request.place) = (0, false, Place::Queued);
+        request.decoded_in = None;
         request.stale += std::mem::take(&mut request.pending);
         self.waiting.push_back(slot);
         self.retractions += 1;

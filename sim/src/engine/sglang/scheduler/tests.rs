@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
-use crate::engine::request::{RequestId, Segment, SharedPrefix};
+use crate::engine::request::{Adapter, RequestId, Segment, SharedPrefix};
 use crate::engine::sglang::options::{SchedulerOptions, Speculative, SpeculativeAlgorithm};
 use crate::engine::step::{StepOutcome, StepPlan};
+
+mod fast;
 
 /// A pool that no test runs out of, unless it says so.
 const AMPLE: ServerMemory = ServerMemory { kv_tokens: 100_000, request_rows: 100 };
@@ -30,7 +32,7 @@ fn request(id: u32, prompt_tokens: u32, output_tokens: u32) -> NewRequest {
 fn scheduler(options: &SglangOptions, memory: ServerMemory, requests: &[NewRequest]) -> Scheduler {
     let chunk = options.scheduler.chunked_prefill_size.unwrap_or(8192);
     assert_eq!(check_memory(options, chunk, memory), Ok(()));
-    let mut scheduler = Scheduler::new(options, chunk, memory);
+    let mut scheduler = Scheduler::new(options, chunk, memory).stepping(Stepping::Plain);
     for request in requests {
         scheduler.add(request);
     }
@@ -645,7 +647,7 @@ fn run(load: &Load, oracle: bool) -> Result<Ledger, TestCaseError> {
             }
         }
         if let Some(plan) = in_flight.pop_front() {
-            let mut accepted = |entry: &crate::engine::step::Scheduled| {
+            let mut accepted = |entry: &Scheduled| {
                 asked += 1;
                 (asked * 7 + entry.id.0) % width
             };

@@ -1,17 +1,12 @@
 //! Steps in which requests decode in lockstep: who joins, whether all of them fit, and when the lockstep ends.
 
 use super::Scheduler;
-use super::lockstep::Member;
 use super::request::Request;
 use super::step::Round;
+use crate::engine::lockstep::Member;
 use crate::engine::scheduler::Stepping;
 use crate::engine::step::{Delivered, Scheduled, StepOutcome, StepPlan};
 use crate::engine::vllm::options::SchedulingPolicy;
-
-/// A lockstep that ends before so many beats was not worth its while: walk longer before the next one.
-const BEATS_WORTH_WHILE: u64 = 32;
-/// The most steps to walk before the lockstep is tried again.
-const PAUSE_MOST: u32 = 64;
 
 impl Scheduler {
     /// Moves everybody in lockstep by one token, those included that join now, if there is room for all of them; ends
@@ -23,8 +18,8 @@ impl Scheduler {
             }
             return;
         }
-        if self.pause > 0 {
-            self.pause -= 1;
+        if !self.patience.is_over() {
+            self.patience.walked();
             return;
         }
         self.gather(plan);
@@ -33,9 +28,7 @@ impl Scheduler {
         }
         if !self.is_room_for_all(round) {
             plan.joined.clear();
-            self.pause = self.pause_next;
-            let worth = self.beats >= BEATS_WORTH_WHILE;
-            self.pause_next = if worth { 1 } else { (2 * self.pause_next).min(PAUSE_MOST) };
+            self.patience.no_room();
             self.end_lockstep();
             return;
         }
@@ -45,7 +38,7 @@ impl Scheduler {
             self.take_blocks();
             round.give_each_one(members);
             plan.push_lockstep(members, context_tokens);
-            self.beats += 1;
+            self.patience.beat();
         }
     }
 
@@ -126,7 +119,7 @@ impl Scheduler {
             if !self.lockstep.moved_last(request) {
                 continue;
             }
-            self.lockstep.settle(request, self.rules.asynchronous);
+            request.settle(&self.lockstep, self.rules.asynchronous);
             let grown = self.pool.grow(&mut request.held, request.computed);
             debug_assert!(grown, "there are blocks for all members");
             self.pool.register(&mut request.held, request.computed.min(request.known));
@@ -145,7 +138,7 @@ impl Scheduler {
         for member in self.lockstep.listed(&self.requests) {
             let mut request = self.requests[member.slot].clone();
             if self.lockstep.moved_last(&request) {
-                self.lockstep.settle(&mut request, self.rules.asynchronous);
+                request.settle(&self.lockstep, self.rules.asynchronous);
                 entries.push(beat_entry(&member, &request));
             }
         }
@@ -161,7 +154,7 @@ impl Scheduler {
         let members = self.lockstep.listed(&self.requests);
         for member in &members {
             let request = &mut self.requests[member.slot];
-            self.lockstep.settle(request, asynchronous);
+            request.settle(&self.lockstep, asynchronous);
             self.pool.hold_for(&mut request.held, request.computed);
             if !self.lockstep.moved_last(request) {
                 continue;
@@ -179,7 +172,7 @@ impl Scheduler {
             self.taken_out = Some(in_flight);
         }
         self.ended = true;
-        self.beats = 0;
+        self.patience.ended();
     }
 
     /// Applies the output of a step with a beat.
@@ -235,7 +228,7 @@ impl Scheduler {
     /// Gives a member its own figures, and the prefix cache its full blocks.
     fn register_member(&mut self, member: Member) {
         let request = &mut self.requests[member.slot];
-        self.lockstep.settle(request, self.rules.asynchronous);
+        request.settle(&self.lockstep, self.rules.asynchronous);
         if self.rules.asynchronous {
             self.pool.register(&mut request.held, request.computed - request.in_flight);
         }

@@ -1,7 +1,7 @@
 //! vLLM's V1 scheduler, step by step (specification section 11).
 //!
 //! The plain walk looks at every running request in every step, as the engine does. Fast stepping schedules the same but
-//! looks only at what changes: requests that decode in lockstep are a few sums (`lockstep`).
+//! looks only at what changes: requests that decode in lockstep are a few sums (`engine/lockstep`).
 //!
 //! The caller steps it as the engine's loop does: [`schedule`](Scheduler::schedule) while fewer than
 //! [`depth`](Scheduler::depth) steps are in flight, otherwise [`apply`](Scheduler::apply) the output of the oldest.
@@ -10,7 +10,6 @@ mod admission;
 mod beat;
 mod cadence;
 mod drafting;
-mod lockstep;
 mod long_prefill;
 mod output;
 mod preemption;
@@ -23,6 +22,7 @@ mod tests;
 
 use super::memory::BlockPool;
 use super::options::{SchedulingPolicy, Version, VllmOptions};
+use crate::engine::lockstep::{Lockstep, Member, Patience};
 use crate::engine::refusal::{Refusal, fits};
 use crate::engine::request::{Adapter, NewRequest, Slot};
 use crate::engine::scheduler::Stepping;
@@ -30,7 +30,6 @@ use crate::engine::slab::Slab;
 use crate::engine::step::Scheduled;
 use cadence::PrefillCadence;
 use drafting::Drafting;
-use lockstep::{Lockstep, Member};
 use long_prefill::LongPrefill;
 use queue::{Rank, WaitingQueue};
 pub use quiet::Quiet;
@@ -48,10 +47,7 @@ pub struct Scheduler {
     stepping: Stepping,
     /// Admitted and in lockstep.
     lockstep: Lockstep,
-    /// Beats since the lockstep began, and how many steps to walk before it may begin again.
-    beats: u64,
-    pause: u32,
-    pause_next: u32,
+    patience: Patience,
     /// The lockstep has ended, and no outcome has said so yet.
     ended: bool,
     /// What the beat in flight scheduled when the lockstep ended.
@@ -113,9 +109,7 @@ impl Scheduler {
             running: Vec::new(),
             stepping: Stepping::default(),
             lockstep: Lockstep::new(options.block_size),
-            beats: 0,
-            pause: 0,
-            pause_next: 1,
+            patience: Patience::new(),
             ended: false,
             taken_out: None,
             touched: Vec::new(),

@@ -13,6 +13,7 @@ impl Scheduler {
     /// once, in scheduling order, for each entry that samples and carries drafts which somebody made.
     pub fn apply(&mut self, plan: &StepPlan, accepted: &mut impl FnMut(&Scheduled) -> u32, out: &mut StepOutcome) {
         out.clear();
+        out.is_beat = true;
         // Nobody is told of the output of a step without tokens.
         out.lockstep_ended = plan.shape.tokens > 0 && std::mem::take(&mut self.ended);
         if plan.lockstep > 0 {

@@ -1,14 +1,14 @@
 //! Steps that change nothing but contexts, blocks and time.
 
 use super::Scheduler;
+use crate::engine::scheduler::QuietSteps;
 
-/// A scheduler whose next step is quiet: it runs the requests in lockstep and nobody else, nobody can be admitted, and
-/// nobody gets its last token. So are the steps behind it for as long as [`pass`](Self::pass) takes them.
+/// The scheduler in quiet steps: see [`QuietSteps`].
 #[derive(Debug)]
 pub struct Quiet<'a>(&'a mut Scheduler);
 
 impl Scheduler {
-    /// The quiet steps ahead, if the next one is.
+    /// The quiet steps ahead, if the next one is quiet.
     #[inline]
     #[must_use]
     pub fn quiet(&mut self) -> Option<Quiet<'_>> {
@@ -20,7 +20,8 @@ impl Scheduler {
         {
             return None;
         }
-        let is_settled = self.lockstep.nobody_leaves() && self.pause == 0 && !self.ended && self.taken_out.is_none();
+        let is_settled =
+            self.lockstep.nobody_leaves() && self.patience.is_over() && !self.ended && self.taken_out.is_none();
         let is_room = members <= rules.token_budget.min(rules.input_budget);
         let may = is_settled && is_room && self.may_keep_lockstep();
         let quiet = Quiet(self);
@@ -28,44 +29,35 @@ impl Scheduler {
     }
 }
 
-impl Quiet<'_> {
-    /// Requests of each step.
+impl QuietSteps for Quiet<'_> {
     #[inline]
-    #[must_use]
-    pub fn requests(&self) -> u32 {
+    fn requests(&self) -> u32 {
         self.0.lockstep.members()
     }
 
-    /// Tokens that the requests of the next step attend to, computed before and scheduled.
     #[inline]
-    #[must_use]
-    pub fn context_tokens(&self) -> u64 {
+    fn context_tokens(&self) -> u64 {
         self.0.lockstep.computed_tokens() + u64::from(self.0.lockstep.members())
     }
 
-    /// The scheduler as it stands.
     #[inline]
-    #[must_use]
-    pub fn scheduler(&self) -> &Scheduler {
-        self.0
-    }
-
-    /// Whether the next step is quiet, too.
-    #[inline]
-    #[must_use]
-    pub fn is_next(&self) -> bool {
+    fn is_next(&self) -> bool {
         self.0.lockstep.is_next_quiet() && self.0.lockstep.blocks_needed() <= self.0.pool.free()
     }
 
-    /// Schedules the next step, which is quiet, and applies the output of the oldest one in flight: itself, if none is.
     #[inline]
-    pub fn pass(&mut self) {
+    fn pass(&mut self) {
         let scheduler = &mut *self.0;
         scheduler.take_blocks();
         scheduler.lockstep.pass();
         scheduler.register_blocks();
         scheduler.steps += 1;
-        scheduler.beats += 1;
+        scheduler.patience.beat();
         scheduler.finish_unreported = false;
+    }
+
+    #[inline]
+    fn free_blocks(&self) -> u32 {
+        self.0.free_blocks()
     }
 }

@@ -1,6 +1,6 @@
 //! What the scheduler keeps of each live request.
 
-use super::lockstep::Beats;
+use crate::engine::lockstep::{Beats, Decoding, Lacking, Lockstep};
 use crate::engine::request::{Adapter, NewRequest, RequestId};
 use crate::engine::step::Scheduled;
 use crate::engine::vllm::memory::Held;
@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub(super) order: u64,
     /// The step with tokens in which it sampled last, counted from 1; 0 for none since its admission.
     pub(super) sampled_in: u64,
-    /// Its part in the lockstep; the figures above are then as of its last [`move_on`](Self::move_on).
+    /// Its part in the lockstep; the figures above are then as of its last [`settle`](Self::settle).
     pub(super) beats: Option<Beats>,
 }
 
@@ -117,8 +117,10 @@ impl Request {
         (next_only && plain && left > 0).then_some(left)
     }
 
-    /// Books `moved` tokens as scheduled, one a step, and `brought` tokens as delivered.
-    pub(super) fn move_on(&mut self, moved: u32, brought: u32, asynchronous: bool) {
+    /// Gives a request in lockstep its own figures, as of the beats scheduled and applied so far. It stays a member.
+    pub(super) fn settle(&mut self, lockstep: &Lockstep, asynchronous: bool) {
+        let Some(beats) = &mut self.beats else { return };
+        let Lacking { moved, brought } = lockstep.lacking(beats);
         self.computed += moved;
         self.in_flight = self.in_flight + moved - brought;
         self.known += brought;
@@ -130,5 +132,31 @@ impl Request {
     #[inline]
     pub(super) fn is_finished(&self) -> bool {
         self.known >= self.limit
+    }
+}
+
+impl Decoding for Request {
+    fn id(&self) -> RequestId {
+        self.id
+    }
+
+    fn order(&self) -> u64 {
+        self.order
+    }
+
+    fn computed(&self) -> u32 {
+        self.computed
+    }
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn beats(&self) -> Option<&Beats> {
+        self.beats.as_ref()
+    }
+
+    fn beats_mut(&mut self) -> &mut Option<Beats> {
+        &mut self.beats
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that decode in lockstep: each gets one token in every step, so their sums stand for all of them.
+//! Requests that decode in lockstep: each gets one token in every step that decodes, so their sums stand for all of them.
 //!
 //! A request joins once it has sampled in the step before and has nothing but its next token to compute; it leaves by
 //! itself, with its last token, at a step that is known when it joins. In between nobody looks at it: a *beat* moves all
@@ -7,16 +7,36 @@
 //!
 //! Whatever does not fit into that (too few tokens or blocks for all, so that the order among requests decides) ends the
 //! lockstep: every member gets its own figures back, and the plain walk goes on from there.
+//!
+//! Blocks are what the engine calls them: SGLang's are its pages.
 
-use crate::engine::request::{RequestId, Slot};
-use crate::engine::slab::Slab;
+mod patience;
 
-use super::request::Request;
+use super::request::{RequestId, Slot};
+use super::slab::Slab;
+pub(super) use patience::Patience;
 
 /// No request: the end of a list.
 const NONE: u32 = u32::MAX;
 /// Beats that the calendar holds at first.
 const CALENDAR_LEAST: usize = 1_024;
+
+/// A request that can be in lockstep.
+pub(super) trait Decoding {
+    /// Its number.
+    fn id(&self) -> RequestId;
+    /// Its place among the admissions.
+    fn order(&self) -> u64;
+    /// Tokens whose keys and values are computed once every step in flight has run. A member's are as of its last
+    /// [`lacking`](Lockstep::lacking).
+    fn computed(&self) -> u32;
+    /// Tokens, prompt and output, with which it finishes. The last of them is delivered and never computed.
+    fn limit(&self) -> u32;
+    /// Its part in the lockstep.
+    fn beats(&self) -> Option<&Beats>;
+    /// The same, to be changed.
+    fn beats_mut(&mut self) -> &mut Option<Beats>;
+}
 
 /// A request's part in the lockstep.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +51,15 @@ pub(super) struct Beats {
     last: u64,
     /// The next request with the same last beat.
     next: u32,
+}
+
+/// Beats that a member's own figures do not know of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lacking {
+    /// Tokens scheduled, one a beat.
+    pub(super) moved: u32,
+    /// Tokens delivered.
+    pub(super) brought: u32,
 }
 
 /// A member, as far as lists keep it; requests that have left stay in the lists for a while.
@@ -119,7 +148,7 @@ impl Lockstep {
     }
 
     /// A request joins: the next `beats` beats move it, at least one.
-    pub(super) fn join(&mut self, slot: Slot, beats: u32, requests: &mut Slab<Request>) {
+    pub(super) fn join(&mut self, slot: Slot, beats: u32, requests: &mut Slab<impl Decoding>) {
         // The lists of the last beat in flight and of the furthest one must differ.
         if beats as usize + 2 > self.calendar.len() {
             self.lengthen(beats, requests);
@@ -128,13 +157,13 @@ impl Lockstep {
         let request = &mut requests[slot];
         let last = self.scheduled + u64::from(beats) - 1;
         let next = std::mem::replace(&mut self.calendar[(last & mask) as usize], slot.0);
-        request.beats =
-            Some(Beats { first: self.scheduled, scheduled: self.scheduled, applied: self.scheduled, last, next });
-        let member = Member { slot, id: request.id, order: request.order };
+        let first = self.scheduled;
+        *request.beats_mut() = Some(Beats { first, scheduled: first, applied: first, last, next });
+        let member = Member { slot, id: request.id(), order: request.order() };
         self.members += 1;
-        self.computed_tokens += u64::from(request.computed);
-        self.order_max = self.order_max.max(request.order);
-        let phase = self.phase_of(request.computed);
+        self.computed_tokens += u64::from(request.computed());
+        self.order_max = self.order_max.max(member.order);
+        let phase = self.phase_of(request.computed());
         let phase = &mut self.by_phase[phase];
         phase.count += 1;
         if phase.listed.len() >= 2 * phase.count as usize + 16 {
@@ -149,12 +178,12 @@ impl Lockstep {
         (self.at_block_end + computed as usize % block_size) % block_size
     }
 
-    fn lengthen(&mut self, beats: u32, requests: &mut Slab<Request>) {
+    fn lengthen(&mut self, beats: u32, requests: &mut Slab<impl Decoding>) {
         let length = (beats as usize + 2).next_power_of_two().max(CALENDAR_LEAST);
         let older = std::mem::replace(&mut self.calendar, vec![NONE; length]);
         for mut at in older {
             while at != NONE {
-                let beats = requests[Slot(at)].beats.as_mut().expect("the calendar lists members");
+                let beats = requests[Slot(at)].beats_mut().as_mut().expect("the calendar lists members");
                 let place = &mut self.calendar[(beats.last & (length as u64 - 1)) as usize];
                 let following = beats.next;
                 beats.next = std::mem::replace(place, at);
@@ -165,7 +194,7 @@ impl Lockstep {
 
     /// Schedules the next beat. Whose last one it is, the beat behind it does not move.
     #[inline]
-    pub(super) fn schedule(&mut self, requests: &Slab<Request>) {
+    pub(super) fn schedule(&mut self, requests: &Slab<impl Decoding>) {
         let beat = self.scheduled;
         self.scheduled += 1;
         self.computed_tokens += u64::from(self.members);
@@ -174,13 +203,13 @@ impl Lockstep {
         while at != NONE {
             let request = &requests[Slot(at)];
             // Its last token is delivered and never computed.
-            let computed = request.limit - 1;
+            let computed = request.limit() - 1;
             self.members -= 1;
             self.leaving += 1;
             self.computed_tokens -= u64::from(computed);
             let phase = self.phase_of(computed);
             self.by_phase[phase].count -= 1;
-            at = request.beats.as_ref().map_or(NONE, |beats| beats.next);
+            at = request.beats().map_or(NONE, |beats| beats.next);
         }
     }
 
@@ -204,7 +233,7 @@ impl Lockstep {
     }
 
     /// Applies the oldest beat in flight: `finished` gets those whose last token it brought.
-    pub(super) fn apply(&mut self, requests: &Slab<Request>, finished: &mut Vec<Member>) {
+    pub(super) fn apply(&mut self, requests: &Slab<impl Decoding>, finished: &mut Vec<Member>) {
         let beat = self.applied;
         self.applied += 1;
         let mut at = self.listed_last(beat);
@@ -215,9 +244,9 @@ impl Lockstep {
         self.calendar[(beat & mask) as usize] = NONE;
         while at != NONE {
             let request = &requests[Slot(at)];
-            finished.push(Member { slot: Slot(at), id: request.id, order: request.order });
+            finished.push(Member { slot: Slot(at), id: request.id(), order: request.order() });
             self.leaving -= 1;
-            at = request.beats.as_ref().map_or(NONE, |beats| beats.next);
+            at = request.beats().map_or(NONE, |beats| beats.next);
         }
     }
 
@@ -228,7 +257,7 @@ impl Lockstep {
 
     /// Appends the members at whose computed tokens, so many fewer than now, a block ends. Now: as if a member whose last
     /// beat is scheduled were moved on.
-    pub(super) fn at_block_ends(&mut self, fewer: u64, requests: &Slab<Request>, found: &mut Vec<Member>) {
+    pub(super) fn at_block_ends(&mut self, fewer: u64, requests: &Slab<impl Decoding>, found: &mut Vec<Member>) {
         let block_size = self.by_phase.len();
         let phase = (self.at_block_end + (fewer % block_size as u64) as usize) % block_size;
         let listed = &mut self.by_phase[phase].listed;
@@ -243,35 +272,47 @@ impl Lockstep {
     }
 
     /// Whether the beat scheduled last moved a member.
-    pub(super) fn moved_last(&self, request: &Request) -> bool {
+    pub(super) fn moved_last(&self, request: &impl Decoding) -> bool {
         let next = self.scheduled;
-        request.beats.as_ref().is_some_and(|beats| beats.first < next && next <= beats.last + 1)
+        request.beats().is_some_and(|beats| beats.first < next && next <= beats.last + 1)
     }
 
-    /// Gives a member its own figures, as of the beats scheduled and applied so far. It stays a member.
-    pub(super) fn settle(&self, request: &mut Request, asynchronous: bool) {
-        let Some(beats) = &mut request.beats else { return };
+    /// What a member's own figures lack, as of the beats scheduled and applied so far; it is taken as booked from now on.
+    pub(super) fn lacking(&self, beats: &mut Beats) -> Lacking {
         let end = beats.last + 1;
         let scheduled = self.scheduled.min(end);
         let applied = self.applied.min(end).max(beats.applied);
         let (moved, brought) = (scheduled - beats.scheduled, applied - beats.applied);
         (beats.scheduled, beats.applied) = (scheduled, applied);
-        request.move_on(moved as u32, brought as u32, asynchronous);
+        Lacking { moved: moved as u32, brought: brought as u32 }
     }
 
     /// Everybody in lockstep, those that wait for their last token included, in order of admission.
-    pub(super) fn listed(&self, requests: &Slab<Request>) -> Vec<Member> {
+    pub(super) fn listed(&self, requests: &Slab<impl Decoding>) -> Vec<Member> {
         let listed = self.by_phase.iter().flat_map(|phase| &phase.listed);
         let mut members: Vec<Member> = listed.filter(|member| member.is_in(requests)).copied().collect();
         members.sort_unstable_by_key(|member| member.order);
         members
     }
 
+    /// The same into `members`, which is cleared first, for one who asks often: the lists forget who has left.
+    pub(super) fn list(&mut self, requests: &Slab<impl Decoding>, members: &mut Vec<Member>) {
+        members.clear();
+        if self.len() == 0 {
+            return;
+        }
+        for phase in &mut self.by_phase {
+            phase.listed.retain(|member| member.is_in(requests));
+            members.extend_from_slice(&phase.listed);
+        }
+        members.sort_unstable_by_key(|member| member.order);
+    }
+
     /// Lets all of these go, who are all there are. A beat in flight is none any more: its output goes to each request
     /// on its own.
-    pub(super) fn end(&mut self, members: &[Member], requests: &mut Slab<Request>) {
+    pub(super) fn end(&mut self, members: &[Member], requests: &mut Slab<impl Decoding>) {
         for member in members {
-            if let Some(beats) = requests[member.slot].beats.take() {
+            if let Some(beats) = requests[member.slot].beats_mut().take() {
                 let mask = self.calendar.len() as u64 - 1;
                 self.calendar[(beats.last & mask) as usize] = NONE;
             }
@@ -287,8 +328,8 @@ impl Lockstep {
 
 impl Member {
     /// Whether the request is still in lockstep.
-    fn is_in(&self, requests: &Slab<Request>) -> bool {
+    fn is_in(&self, requests: &Slab<impl Decoding>) -> bool {
         let request = &requests[self.slot];
-        request.id == self.id && request.beats.is_some()
+        request.id() == self.id && request.beats().is_some()
     }
 }
