@@ -15,6 +15,7 @@ const PACE_BYTES_LEAST: u64 = 64 << 20;
 
 /// Sizes of the copies in rising order, beside so much free memory. The larger ones leave half of it alone: where memory is
 /// short, smaller copies still are beyond the cache. `None` where a slope's least do not fit.
+#[cfg(any(feature = "gpu", test))]
 pub(super) fn measured(cache_bytes: u64, free_bytes: u64) -> Option<Vec<u64>> {
     let sizes = TIMES.map(|times| times * cache(cache_bytes));
     let fits = |(rank, bytes): (usize, &u64)| rank < LEAST || 4 * bytes <= free_bytes;

@@ -84,8 +84,12 @@ pub(super) struct Lockstep {
     leaving: u32,
     /// Tokens that the members have computed, steps in flight included.
     computed_tokens: u64,
+    /// Members, in the order in which they joined, and some that have left.
+    listed: Vec<Member>,
     /// Members by phase: `computed - beat`, modulo the block size, which does not change while a request is a member.
-    by_phase: Vec<Phase>,
+    count_by_phase: Vec<u32>,
+    /// Who those are, and some that have left; empty unless somebody watches their blocks.
+    listed_by_phase: Vec<Vec<Member>>,
     /// The phase whose members stand at the end of a block before the next beat.
     at_block_end: usize,
     /// The largest place among the admissions of anybody who joined.
@@ -94,23 +98,19 @@ pub(super) struct Lockstep {
     calendar: Vec<u32>,
 }
 
-/// The members that reach the ends of blocks at the same beats.
-#[derive(Clone, Debug, Default)]
-struct Phase {
-    count: u32,
-    /// Those and some that have left.
-    listed: Vec<Member>,
-}
-
 impl Lockstep {
-    pub(super) fn new(block_size: u32) -> Self {
+    /// A lockstep of nobody. `watches_blocks`: [`at_block_ends`](Self::at_block_ends) will be asked.
+    pub(super) fn new(block_size: u32, watches_blocks: bool) -> Self {
+        let phases = block_size.max(1) as usize;
         Self {
             scheduled: 0,
             applied: 0,
             members: 0,
             leaving: 0,
             computed_tokens: 0,
-            by_phase: vec![Phase::default(); block_size.max(1) as usize],
+            listed: Vec::new(),
+            count_by_phase: vec![0; phases],
+            listed_by_phase: vec![Vec::new(); if watches_blocks { phases } else { 0 }],
             at_block_end: 0,
             order_max: 0,
             calendar: Vec::new(),
@@ -138,7 +138,7 @@ impl Lockstep {
     /// Members that need a block for the next beat.
     #[inline]
     pub(super) fn blocks_needed(&self) -> u32 {
-        self.by_phase[self.at_block_end].count
+        self.count_by_phase[self.at_block_end]
     }
 
     /// The largest place among the admissions of any member; perhaps of one that has left.
@@ -164,17 +164,16 @@ impl Lockstep {
         self.computed_tokens += u64::from(request.computed());
         self.order_max = self.order_max.max(member.order);
         let phase = self.phase_of(request.computed());
-        let phase = &mut self.by_phase[phase];
-        phase.count += 1;
-        if phase.listed.len() >= 2 * phase.count as usize + 16 {
-            phase.listed.retain(|member| member.is_in(requests));
+        self.count_by_phase[phase] += 1;
+        append(&mut self.listed, member, self.members, requests);
+        if let Some(listed) = self.listed_by_phase.get_mut(phase) {
+            append(listed, member, self.count_by_phase[phase], requests);
         }
-        phase.listed.push(member);
     }
 
     /// The phase of a member that has computed so many tokens before the next beat.
     fn phase_of(&self, computed: u32) -> usize {
-        let block_size = self.by_phase.len();
+        let block_size = self.count_by_phase.len();
         (self.at_block_end + computed as usize % block_size) % block_size
     }
 
@@ -198,7 +197,7 @@ impl Lockstep {
         let beat = self.scheduled;
         self.scheduled += 1;
         self.computed_tokens += u64::from(self.members);
-        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.by_phase.len() - 1);
+        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.count_by_phase.len() - 1);
         let mut at = self.listed_last(beat);
         while at != NONE {
             let request = &requests[Slot(at)];
@@ -208,7 +207,7 @@ impl Lockstep {
             self.leaving += 1;
             self.computed_tokens -= u64::from(computed);
             let phase = self.phase_of(computed);
-            self.by_phase[phase].count -= 1;
+            self.count_by_phase[phase] -= 1;
             at = request.beats().map_or(NONE, |beats| beats.next);
         }
     }
@@ -258,9 +257,9 @@ impl Lockstep {
     /// Appends the members at whose computed tokens, so many fewer than now, a block ends. Now: as if a member whose last
     /// beat is scheduled were moved on.
     pub(super) fn at_block_ends(&mut self, fewer: u64, requests: &Slab<impl Decoding>, found: &mut Vec<Member>) {
-        let block_size = self.by_phase.len();
+        let block_size = self.count_by_phase.len();
         let phase = (self.at_block_end + (fewer % block_size as u64) as usize) % block_size;
-        let listed = &mut self.by_phase[phase].listed;
+        let listed = &mut self.listed_by_phase[phase];
         listed.retain(|member| member.is_in(requests));
         found.extend_from_slice(listed);
     }
@@ -289,22 +288,16 @@ impl Lockstep {
 
     /// Everybody in lockstep, those that wait for their last token included, in order of admission.
     pub(super) fn listed(&self, requests: &Slab<impl Decoding>) -> Vec<Member> {
-        let listed = self.by_phase.iter().flat_map(|phase| &phase.listed);
-        let mut members: Vec<Member> = listed.filter(|member| member.is_in(requests)).copied().collect();
+        let mut members: Vec<Member> = self.listed.iter().filter(|member| member.is_in(requests)).copied().collect();
         members.sort_unstable_by_key(|member| member.order);
         members
     }
 
-    /// The same into `members`, which is cleared first, for one who asks often: the lists forget who has left.
+    /// The same into `members`, which is cleared first, for one who asks often: who has left is forgotten.
     pub(super) fn list(&mut self, requests: &Slab<impl Decoding>, members: &mut Vec<Member>) {
         members.clear();
-        if self.len() == 0 {
-            return;
-        }
-        for phase in &mut self.by_phase {
-            phase.listed.retain(|member| member.is_in(requests));
-            members.extend_from_slice(&phase.listed);
-        }
+        self.listed.retain(|member| member.is_in(requests));
+        members.extend_from_slice(&self.listed);
         members.sort_unstable_by_key(|member| member.order);
     }
 
@@ -317,13 +310,20 @@ impl Lockstep {
                 self.calendar[(beats.last & mask) as usize] = NONE;
             }
         }
-        for phase in &mut self.by_phase {
-            phase.count = 0;
-            phase.listed.clear();
-        }
+        self.listed.clear();
+        self.count_by_phase.fill(0);
+        self.listed_by_phase.iter_mut().for_each(Vec::clear);
         (self.members, self.leaving, self.computed_tokens, self.order_max) = (0, 0, 0, 0);
         self.applied = self.scheduled;
     }
+}
+
+/// Appends a member to a list of which `count` are members with it.
+fn append(listed: &mut Vec<Member>, member: Member, count: u32, requests: &Slab<impl Decoding>) {
+    if listed.len() >= 2 * count as usize + 16 {
+        listed.retain(|member| member.is_in(requests));
+    }
+    listed.push(member);
 }
 
 impl Member {

@@ -172,7 +172,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             running: Vec::new(),
             stepping: Stepping::default(),
-            lockstep: Lockstep::new(page_size),
+            lockstep: Lockstep::new(page_size, false),
             patience: Patience::new(),
             ended: false,
             taken_out: None,

@@ -108,7 +108,7 @@ impl Scheduler {
             waiting: WaitingQueue::new(options.policy),
             running: Vec::new(),
             stepping: Stepping::default(),
-            lockstep: Lockstep::new(options.block_size),
+            lockstep: Lockstep::new(options.block_size, options.enable_prefix_caching),
             patience: Patience::new(),
             ended: false,
             taken_out: None,
