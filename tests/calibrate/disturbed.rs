@@ -94,6 +94,23 @@ fn no_disturbance_as_long_as_a_part_is_in_a_figure_without_a_word() {
     assert!(noticed.values().all(|&count| count >= 6), "{noticed:?}");
 }
 
+/// What slows the host from before the first look until all is measured that the host has a part in: it shows in the end.
+#[test]
+fn a_host_that_recovers_behind_its_parts_has_been_another_one() {
+    let bench = Bench::new(Double::driver_and_nvml());
+    let run = |name: &str, permille: u32| {
+        let dip = format!("0:1100000000:{permille}");
+        bench.run(&["--out", name, "--no-progress"], &[("RUNGWISE_DOUBLE_HOST_DIP", &dip)])
+    };
+    let slow = run("slow.toml", 400);
+    assert_eq!(slow.code(), Some(6), "{}", slow.stderr());
+    assert!(slow.stderr().contains("on the host took -"), "{}", slow.stderr());
+    assert!(!bench.path("slow.toml").exists());
+    let slower = run("slower.toml", 120);
+    assert_eq!(slower.code(), Some(0), "{}", slower.stderr());
+    assert!(codes(&bench.profile("slower.toml")).contains(&"drift"), "{}", slower.stderr());
+}
+
 /// Where memory is just enough a run ends well; with less it refuses before anything is measured, and says what it needs.
 #[test]
 fn memory_that_the_plan_takes_for_enough_is_enough() {

@@ -141,7 +141,8 @@ impl Calibration<'_> {
     /// How far the machine moved from the first part to the last.
     fn drift(&mut self) -> Result<Option<TooNoisy>, Ended> {
         self.display.begin("drift since the beginning");
-        if let Some(changed) = self.pace_before(Gauge::DEVICE)? {
+        // The parts since the last one of the host looked at the device alone.
+        if let Some(changed) = self.pace_before(Gauge::ALL)? {
             return Err(Ended::Changed(changed));
         }
         let (by, drift) = self.paces.drift();

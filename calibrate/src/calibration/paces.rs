@@ -27,12 +27,15 @@ impl Paces {
         Some(TooNoisy { cause: self.came(changed.cause), ..changed })
     }
 
-    /// How far the device drifted from the first pace to the last; with its cause if that is worth a warning.
+    /// How far the device drifted from the first pace to the last; with its cause if that is worth a warning, or what of
+    /// the host is.
     pub(super) fn drift(&self) -> (f64, Option<TooNoisy>) {
         let limits = Limits { pace: Limits::default().drift, ..Limits::default() };
         let Some((last, first)) = self.0.last().map(|(_, pace)| *pace).zip(self.first()) else { return (0.0, None) };
         let by = last.furthest_from(&first, Gauge::DEVICE, &limits).map_or(0.0, |(_, by)| by);
-        let changed = last.changed_from(&first, Gauge::DEVICE, &limits);
+        let changed = last
+            .changed_from(&first, Gauge::DEVICE, &limits)
+            .or_else(|| last.moved_from(&first, Gauge::HOST, &Limits::default()));
         (by, changed.map(|changed| TooNoisy { cause: self.came(changed.cause), ..changed }))
     }
 
@@ -130,13 +133,16 @@ mod tests {
 
     #[test]
     fn a_drift_is_told_before_it_is_refused() {
-        let drift = |copy_us: f64| {
-            let last = Pace { copy_us, launches_us: 44.0, ..FIRST };
+        let drift = |copy_us: f64, launches_us: f64| {
+            let last = Pace { copy_us, launches_us, ..FIRST };
             Paces(vec![(Duration::ZERO, FIRST), (Duration::from_secs(1), last)]).drift()
         };
-        let (by, none) = drift(30.6);
+        let (by, none) = drift(30.6, 42.0);
         assert!((by - 0.02).abs() < 1e-9 && none.is_none(), "{by} {none:?}");
-        let (by, told) = drift(31.5);
+        let (by, told) = drift(31.5, 42.0);
         assert!((by - 0.05).abs() < 1e-9 && told.is_some_and(|told| told.limit < Limits::default().pace), "{by}");
+        // Half of what is refused on the host.
+        let (by, told) = drift(30.6, 44.0);
+        assert!((by - 0.02).abs() < 1e-9 && told.is_some_and(|told| told.limit > 0.1), "{by}");
     }
 }
