@@ -189,6 +189,8 @@ pub(super) enum RowParser {
 pub(super) struct CsvParser {
     /// The columns looked for, by name, with their places in a row; those not wanted have none.
     columns: [(String, Option<usize>); COLUMNS],
+    /// The same, by place: `(place, which column)`.
+    by_place: Vec<(usize, usize)>,
     time_unit: Option<TimeUnit>,
     /// Fields of a row.
     width: usize,
@@ -232,7 +234,10 @@ impl RowParser {
             place(prefix, wanted.lengths)?,
             place(prefix_tokens, wanted.lengths)?,
         ];
-        let parser = CsvParser { columns, time_unit, width: names.len(), adapters: AdapterNames::default() };
+        let mut by_place: Vec<(usize, usize)> =
+            (0..).zip(&columns).filter_map(|(which, (_, place))| place.map(|place| (place, which))).collect();
+        by_place.sort_unstable();
+        let parser = CsvParser { columns, by_place, time_unit, width: names.len(), adapters: AdapterNames::default() };
         Ok(Self::Csv(Box::new(parser)))
     }
 
@@ -254,11 +259,10 @@ impl CsvParser {
     fn parse(&mut self, line: &[u8]) -> Result<Row, Fault> {
         let mut found: [&[u8]; COLUMNS] = [&[]; COLUMNS];
         let mut fields = 0;
+        let mut wanted = self.by_place.iter().peekable();
         for field in Fields(Some(line)) {
-            for (which, (_, place)) in self.columns.iter().enumerate() {
-                if *place == Some(fields) {
-                    found[which] = field;
-                }
+            while let Some((_, which)) = wanted.next_if(|(place, _)| *place == fields) {
+                found[*which] = field;
             }
             fields += 1;
         }
@@ -325,6 +329,10 @@ impl AdapterNames {
 
 /// A whole number; `374.0` is one.
 fn whole(text: &[u8]) -> Option<u64> {
+    // Nineteen digits always have room.
+    if (1..20).contains(&text.len()) && text.iter().all(u8::is_ascii_digit) {
+        return Some(text.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')));
+    }
     std::str::from_utf8(text.strip_suffix(b".0").unwrap_or(text)).ok()?.parse().ok()
 }
 

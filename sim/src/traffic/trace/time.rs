@@ -99,10 +99,10 @@ pub(super) fn parse_number(text: &[u8], unit: TimeUnit) -> Option<i64> {
             return None;
         }
         let mut value: i64 = 0;
-        for place in 0..whole.len() + places {
-            let digit = whole.get(place).or_else(|| fraction.get(place.checked_sub(whole.len())?));
-            value = value.checked_mul(10)?.checked_add(i64::from(digit.map_or(0, |digit| digit - b'0')))?;
+        for digit in whole.iter().chain(fraction.iter().take(places)) {
+            value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
         }
+        value = value.checked_mul(10_i64.pow(places.saturating_sub(fraction.len()) as u32))?;
         value = value.checked_add(i64::from(fraction.get(places).is_some_and(|&digit| digit >= b'5')))?;
         return Some(if negative { -value } else { value });
     }
