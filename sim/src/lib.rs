@@ -13,6 +13,7 @@ pub mod limits;
 pub mod metrics;
 pub mod observe;
 pub mod price;
+pub mod propose;
 pub mod record;
 pub mod scenario;
 pub mod server;
