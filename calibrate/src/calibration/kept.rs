@@ -72,17 +72,16 @@ impl<R> Kept<R> {
         let mut remarks = std::mem::take(&mut probed.remarks);
         for (name, disturbance) in std::mem::take(&mut probed.disturbances) {
             if is_wide(&disturbance) {
-                warnings.push(KeptWarning {
-                    code: "noise_floor".to_owned(),
-                    what: format!("{name}: {disturbance}"),
-                    advice: Some(WIDE_ADVICE.to_owned()),
-                });
+                warnings.push(noise_floor(&name, &disturbance));
             } else if is_own_clock && matches!(disturbance.cause, Cause::LowerClock { .. }) {
                 remarks.push((name, disturbance));
             } else {
                 return Err(disturbance);
             }
         }
+        let (wide, remarks): (Vec<_>, Vec<_>) =
+            remarks.into_iter().partition(|(_, remark)| matches!(remark.cause, Cause::Wide { .. }));
+        warnings.extend(wide.into_iter().map(|(name, remark)| noise_floor(&name, &remark)));
         let part_of_limit = |remark: &TooNoisy| remark.by.abs() / remark.limit;
         let worst = remarks.iter().max_by(|one, other| part_of_limit(&one.1).total_cmp(&part_of_limit(&other.1)));
         warnings.extend(worst.map(|(name, remark)| moved(format!("{name}: {remark}"), remark)));
@@ -117,6 +116,11 @@ impl<R> Kept<R> {
     pub(super) fn warnings(&self) -> &[KeptWarning] {
         &self.warnings
     }
+}
+
+fn noise_floor(name: &str, by: &TooNoisy) -> KeptWarning {
+    let advice = Some(WIDE_ADVICE.to_owned());
+    KeptWarning { code: "noise_floor".to_owned(), what: format!("{name}: {by}"), advice }
 }
 
 /// That a part ran on a machine that was not quite what it was.

@@ -23,7 +23,7 @@ pub use measured::{Campaign, Drift, Measured, Range, StoppedBy};
 pub use order_statistics::{mad, median};
 pub use pace::{Gauge, Pace};
 pub use protocol::{Conditions, Nanoseconds, Phase, Progress, Protocol, ROUNDS_LEAST, Surroundings, Visit};
-pub use steadiness::{Cause, Limits, TooNoisy, still_memory};
+pub use steadiness::{Cause, Limits, TooNoisy, still_memory, widest};
 
 #[cfg(test)]
 pub(crate) mod made;

@@ -7,6 +7,7 @@ use miette::Diagnostic;
 
 use super::campaign::DRIFT_VISITS;
 use super::course::{CHANGE_ERRORS, Course};
+use super::estimate::Estimate;
 use super::measured::Measured;
 use super::order_statistics::{MEDIAN, mad, median};
 use super::pace::Gauge;
@@ -20,6 +21,8 @@ use crate::counted::counted;
 pub struct Limits {
     /// Half of an interval, as a share of its value.
     pub half_width: f64,
+    /// The same of what is done once, or read in granules.
+    pub half_width_once: f64,
     /// Change of the times from the beginning to the end, as a share.
     pub drift: f64,
     /// Fall of the clock below its median in a round that counts as dipped, as a share.
@@ -43,6 +46,8 @@ impl Default for Limits {
         Self {
             // Of the project's own acceptance: the median half-width that planted costs must be found within.
             half_width: 0.05,
+            // Judgement: what no number of rounds makes narrower is believed to a sixth or so, as the widest of the others.
+            half_width_once: 0.15,
             // The clock drift that the method was simulated with (GPU specification section 4), which rounds of random order
             // take out of the figures. More than was simulated is not believed.
             drift: 0.03,
@@ -72,6 +77,11 @@ pub enum Cause {
     NoiseFloor {
         /// The point's name.
         point: String,
+    },
+    /// The interval of a figure that no campaign measured is wide: of what is done once, or read in granules.
+    Wide {
+        /// The figure's name.
+        figure: String,
     },
     /// Times changed from the beginning to the end, further and further.
     Drift,
@@ -145,6 +155,9 @@ impl fmt::Display for TooNoisy {
             Cause::NoiseFloor { point } => {
                 write!(f, "too noisy: the time of {point} is only known to ±{by:.1} %, the limit is ±{limit:.1} %")
             }
+            Cause::Wide { figure } => {
+                write!(f, "wide: {figure} is only known to ±{by:.1} %, the limit is ±{limit:.1} %")
+            }
             Cause::Drift => {
                 write!(f, "drift: times changed by {by:+.1} % while they were measured, the limit is ±{limit:.1} %")
             }
@@ -205,7 +218,9 @@ impl fmt::Display for TooNoisy {
 impl Diagnostic for TooNoisy {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         Some(Box::new(match &self.cause {
-            Cause::NoiseFloor { .. } => "give it more time (--time-limit), or stop what else runs on this machine",
+            Cause::NoiseFloor { .. } | Cause::Wide { .. } => {
+                "give it more time (--time-limit), or stop what else runs on this machine"
+            }
             Cause::Drift => "let the card reach its working temperature and measure again; look at its cooling",
             Cause::Pace { gauge } if gauge.is_of_host() => {
                 "stop what else uses the processor (`top` shows it); look at its governor and at the CPUs that this process \
@@ -327,6 +342,13 @@ impl<P> Measured<P> {
     fn share(&self, rounds: u32) -> f64 {
         f64::from(rounds) / f64::from(self.campaign.rounds.max(1))
     }
+}
+
+/// The figure that is known worst, if its interval is too wide to go without a word.
+pub fn widest<'a>(figures: impl Iterator<Item = (String, &'a Estimate)>, limits: &Limits) -> Option<TooNoisy> {
+    let widths = figures.map(|(figure, estimate)| (figure, estimate.relative_half_width()));
+    let (figure, by) = widths.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    beyond(Cause::Wide { figure }, by, limits.half_width_once)
 }
 
 fn beyond(cause: Cause, by: f64, limit: f64) -> Option<TooNoisy> {

@@ -17,7 +17,7 @@ use super::stopwatch::Stopwatch;
 use crate::device::{Event, Session};
 use crate::measure::{
     Campaign, Conditions, Estimate, Gauge, Limits, Measured, Nanoseconds, Progress, Protocol, Surroundings, TooNoisy,
-    Visit,
+    Visit, widest,
 };
 
 pub(super) use self::pacing::Looks;
@@ -114,6 +114,16 @@ pub(super) struct Campaigns {
 }
 
 impl Campaigns {
+    /// Notes which of these figures is known worst, if that is worth a word.
+    pub(super) fn note_widest<'a>(
+        &mut self,
+        bench: &Bench<'_>,
+        name: &str,
+        figures: impl Iterator<Item = (String, &'a Estimate)>,
+    ) {
+        self.remarks.extend(widest(figures, &bench.limits).map(|wide| (name.to_owned(), wide)));
+    }
+
     pub(super) fn with<R>(self, result: R) -> Probed<R> {
         Probed { result, campaigns: self.by_name, disturbances: self.disturbances, remarks: self.remarks }
     }

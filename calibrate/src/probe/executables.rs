@@ -64,7 +64,12 @@ pub fn run(
     }
     let (node_bytes, graph_bytes) = shares(both[0], both[1]);
     let granule = Bytes(kept.granule);
-    Ok(Campaigns::default().with(Executables { granule, graph_bytes, node_bytes, descriptors }))
+    let mut campaigns = Campaigns::default();
+    let figures = descriptors.iter().map(|descriptor| {
+        (format!("memory of the executables of a {} descriptor", descriptor.mode), &descriptor.bytes)
+    });
+    campaigns.note_widest(bench, "executables", figures);
+    Ok(campaigns.with(Executables { granule, graph_bytes, node_bytes, descriptors }))
 }
 
 /// Executables so far.

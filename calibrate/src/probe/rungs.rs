@@ -15,6 +15,7 @@ use super::parts::NODE_BYTES_MOST;
 use super::result::{AscendingControl, RungCosts, RungGrowth, Rungs};
 use crate::counted::counted;
 use crate::device::Session;
+use crate::measure::Estimate;
 use crate::model::{Captured, Mode, Model, Planned, Recorded};
 
 /// What is captured.
@@ -105,6 +106,16 @@ pub fn run(bench: &Bench<'_>, model: &mut Model, plan: &RungPlan) -> Result<Prob
     let capture_us = once("captures", |once| once.capture_us.clone())?;
     let instantiate_us = once("instantiations", |once| once.instantiate_us.clone())?;
     let upload_us = once("uploads", |once| once.upload_us.clone())?;
+    let of_each = |what: &'static str, estimates: &[Estimate]| {
+        let named = descriptors.iter().zip(estimates.to_vec());
+        named
+            .map(move |(of, estimate)| (format!("{what} a {} graph of {}", of.mode, counted(of.rows, "row")), estimate))
+    };
+    let once_figures: Vec<_> = of_each("capturing", &capture_us)
+        .chain(of_each("instantiating", &instantiate_us))
+        .chain(of_each("uploading", &upload_us))
+        .collect();
+    campaigns.note_widest(bench, "captures", once_figures.iter().map(|(figure, estimate)| (figure.clone(), estimate)));
     let first_replay_host_us = once("first replays on the host", |once| once.first_replay_host_us.clone())?;
     let first_replay_us = once("first replays", |once| once.first_replay_us.clone())?;
     let costs = descriptors.iter().enumerate().map(|(replay, descriptor)| {

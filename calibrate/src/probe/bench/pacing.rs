@@ -95,30 +95,50 @@ impl<'a> Bench<'a> {
 pub(in crate::probe) struct Looks<'b, 'a> {
     bench: &'b Bench<'a>,
     name: &'static str,
-    last: Option<TooNoisy>,
+    last: Look,
+}
+
+/// How the machine was another one than in the beginning.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    changed: Option<TooNoisy>,
+    /// Of the host, whose work this is: within the limits, but worth a word.
+    moved: Option<TooNoisy>,
 }
 
 impl<'b, 'a> Looks<'b, 'a> {
     pub(in crate::probe) fn begin(bench: &'b Bench<'a>, name: &'static str) -> Result<Self, ProbeError> {
-        let mut looks = Self { bench, name, last: None };
-        looks.last = looks.changed()?;
+        let mut looks = Self { bench, name, last: Look::default() };
+        looks.last = looks.look()?;
         Ok(looks)
     }
 
-    /// What was done since the last look was disturbed if the machine was another one at both.
+    /// What was done since the last look was disturbed if the machine was another one at both, and perhaps if it had moved
+    /// at both.
     pub(in crate::probe) fn again(&mut self, campaigns: &mut Campaigns) -> Result<(), ProbeError> {
-        let now = self.changed()?;
-        if let (Some(_), Some(changed)) = (&self.last, &now) {
+        let now = self.look()?;
+        if let (Some(_), Some(changed)) = (&self.last.changed, &now.changed) {
             campaigns.disturbances.push((self.name.to_owned(), changed.clone()));
+        } else if let (Some(_), Some(moved)) = (self.last.any(), now.any()) {
+            campaigns.remarks.push((self.name.to_owned(), moved.clone()));
         }
         self.last = now;
         Ok(())
     }
 
-    fn changed(&self) -> Result<Option<TooNoisy>, ProbeError> {
-        let Some(paced) = self.bench.paced else { return Ok(None) };
-        let now = self.bench.reading(paced.work)?;
-        Ok(now.changed_from(&paced.then, Gauge::ALL, &self.bench.limits))
+    fn look(&self) -> Result<Look, ProbeError> {
+        let Some(paced) = self.bench.paced else { return Ok(Look::default()) };
+        let (now, limits) = (self.bench.reading(paced.work)?, &self.bench.limits);
+        Ok(Look {
+            changed: now.changed_from(&paced.then, Gauge::ALL, limits),
+            moved: now.moved_from(&paced.then, Gauge::HOST, limits),
+        })
+    }
+}
+
+impl Look {
+    fn any(&self) -> Option<&TooNoisy> {
+        self.changed.as_ref().or(self.moved.as_ref())
     }
 }
 
