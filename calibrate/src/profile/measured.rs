@@ -67,7 +67,7 @@ pub struct Protocol {
     pub warm_up_visits: u32,
     /// Visits more than five median deviations from their median: flagged, and kept.
     pub outliers: u32,
-    /// How much slower the machine became: later over earlier times of the same work; 1 is steady, 0.01 to 100 are read.
+    /// How much slower the machine became: later over earlier times of the same work; 1 is steady, 0.66 to 1.5 are read.
     pub drift_ratio: f64,
     /// What ended it, in words.
     pub stopped_by: String,

@@ -76,7 +76,8 @@ impl NotMeasured {
 }
 
 /// What each captured size cost, in one mode. All columns are of the same length; sizes, nodes and bytes are whole, times up to
-/// an hour of a capture and 100 s of a step.
+/// an hour of a capture and 100 s of a step. Times of a step move from size to size by no more than four times what rows do, and are
+/// on the device no shorter than a fourth of the dense table's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rungs {
     /// Captured sizes, ascending; all among the rows of the dense table.

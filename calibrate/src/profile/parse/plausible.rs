@@ -3,7 +3,7 @@
 mod figures;
 mod run;
 
-use super::super::Profile;
+use super::super::{Kind, Profile};
 use super::{Origin, Parsed};
 
 impl Origin<'_> {
@@ -13,13 +13,27 @@ impl Origin<'_> {
             self.plausible_figures(group)?;
             self.measured_group(profile, group)?;
         }
+        self.one_origin(profile)?;
         self.operations(profile)?;
         if let Some(run) = &profile.measurement {
             self.fits_device(profile, run)?;
             self.fits_model(profile, run)?;
             self.fits_rungs(profile, run)?;
+            self.fits_steps(profile, run)?;
         }
         Ok(())
+    }
+
+    /// A run is on a device or on the driver double: figures of the double are not to pass for measured ones because some
+    /// groups say so.
+    fn one_origin(self, profile: &Profile) -> Parsed<()> {
+        let of = |kind: Kind| {
+            profile.each_group().into_iter().find(|group| group.provenance.kind == kind).map(|group| group.name)
+        };
+        let (Some(measured), Some(double)) = (of(Kind::Measured), of(Kind::Double)) else { return Ok(()) };
+        let problem = format!("measured, and {double} is of the driver double: expected both of one run");
+        let help = "measure both on the device; what was made on the double stays `double`";
+        self.wrong(&format!("{measured}.provenance.kind"), problem, help)
     }
 
     /// Attention that pieces leave out is part of what would be launched one by one.

@@ -79,5 +79,5 @@ pub(super) const RANKS: Rule = Rule::positive(1024.0, "a count");
 pub(super) const FIGURE: Rule = Rule::positive((1_u64 << 50) as f64, "a number in the figure's unit").or_zero();
 pub(super) const SLOPE: Rule = Rule::positive(1e9, "microseconds a row").or_less();
 /// Later over earlier times of the same work: calibrate gives up long before either.
-pub(super) const DRIFT: Rule = Rule::positive(100.0, "a ratio").at_least(0.01);
+pub(super) const DRIFT: Rule = Rule::positive(1.5, "a ratio near 1").at_least(0.66);
 pub(super) const PERCENT: Rule = Rule::positive(1e6, "percent").or_zero();

@@ -9,6 +9,10 @@ use crate::graph_mode::Mode;
 
 /// Kernel nodes of an operation, at least and at most: two operations may share a kernel, and one may be split.
 const NODES_PER_OPERATION: [f64; 2] = [0.5, 4.0];
+/// By which factor a step may take less time than a smaller one, or more than its rows are more, and by how many microseconds
+/// besides: other tiles and clocks do no more.
+const JUMP: f64 = 4.0;
+const JUMP_US: f64 = 20.0;
 
 /// The modes with the names of their tables.
 fn modes(run: &Measurement) -> [(Mode, &'static str, Option<&Rungs>); 2] {
@@ -74,6 +78,38 @@ impl Origin<'_> {
                     format!("{nodes} kernel nodes: expected {least} to {most} for the {layers} layers of this model");
                 let help = "the tables are of another model: correct the numbers under [identity.model]";
                 return self.wrong(&format!("measurement.{name}.nodes[{index}]"), problem, help);
+            }
+        }
+        Ok(())
+    }
+
+    /// From one captured size to the next the times of steps move as work does, and none is shorter by much than what the dense
+    /// table has for its rows.
+    pub(super) fn fits_steps(self, profile: &Profile, run: &Measurement) -> Parsed<()> {
+        const TIMED: [&str; 4] = ["replay_host_us", "replay_device_us", "eager_host_us", "eager_device_us"];
+        let dense = Some(&profile.machine.dense).filter(|dense| dense.provenance.kind.is_measured());
+        let help = "correct the number; calibrate writes what it measures";
+        for (_, name, rungs) in modes(run) {
+            let Some(rungs) = rungs else { continue };
+            for (column, values) in rungs.columns().into_iter().filter(|(column, _)| TIMED.contains(column)) {
+                let wrong = |index: usize, expected: String| {
+                    let problem = format!("{}: expected {expected}", values[index]);
+                    self.wrong(&format!("measurement.{name}.{column}[{index}]"), problem, help)
+                };
+                for index in 1..values.len() {
+                    let (before, more) = (values[index - 1], rungs.rows[index] / rungs.rows[index - 1]);
+                    let (least, most) = ((before - JUMP_US) / JUMP, before * JUMP * more + JUMP_US);
+                    if !(least..=most).contains(&values[index]) {
+                        return wrong(index, format!("{least} to {most} behind {before} of the size before"));
+                    }
+                }
+                let Some(dense) = dense.filter(|_| column.ends_with("device_us")) else { continue };
+                for (index, rows) in rungs.rows.iter().enumerate() {
+                    let least = (dense.figures.at(*rows).value - JUMP_US) / JUMP;
+                    if values[index] < least {
+                        return wrong(index, format!("{least} at least, by machine.dense at {rows} rows"));
+                    }
+                }
             }
         }
         Ok(())
