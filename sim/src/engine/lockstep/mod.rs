@@ -14,6 +14,7 @@ mod patience;
 
 use super::request::{RequestId, Slot};
 use super::slab::Slab;
+use super::step::Scheduled;
 pub(super) use patience::Patience;
 
 /// No request: the end of a list.
@@ -327,6 +328,20 @@ fn append(listed: &mut Vec<Member>, member: Member, count: u32, requests: &Slab<
 }
 
 impl Member {
+    /// What the beat scheduled last gave a member, whose figures are its own.
+    pub(super) fn entry(&self, request: &impl Decoding) -> Scheduled {
+        Scheduled {
+            slot: self.slot,
+            id: self.id,
+            tokens: 1,
+            drafts: 0,
+            context_tokens: request.computed() - 1,
+            prefill: false,
+            samples: true,
+            placeholder_drafts: false,
+        }
+    }
+
     /// Whether the request is still in lockstep.
     fn is_in(&self, requests: &Slab<impl Decoding>) -> bool {
         let request = &requests[self.slot];

@@ -1,7 +1,7 @@
 //! Decode steps in lockstep: who joins, and when the lockstep ends.
 
 use super::Scheduler;
-use super::request::{Place, Request};
+use super::request::Place;
 use crate::engine::lockstep::Member;
 use crate::engine::scheduler::Stepping;
 use crate::engine::sglang::options::OutputEnd;
@@ -88,7 +88,7 @@ impl Scheduler {
                 let mut request = self.requests[member.slot].clone();
                 if self.lockstep.moved_last(&request) {
                     request.settle(&self.lockstep);
-                    entries.push(beat_entry(&member, &request));
+                    entries.push(member.entry(&request));
                 }
             }
         }
@@ -116,7 +116,7 @@ impl Scheduler {
             if self.lockstep.moved_last(request) {
                 request.decoded_in = Some(self.decode_steps);
                 if has_beat_in_flight {
-                    in_flight.push(beat_entry(member, request));
+                    in_flight.push(member.entry(request));
                 }
             }
             if request.finishes_in_flight() {
@@ -164,19 +164,5 @@ impl Scheduler {
         }
         self.touched = finished;
         self.apply_entries(&plan.entries, accepted, out);
-    }
-}
-
-/// What the beat scheduled last gave a member, whose figures are its own.
-fn beat_entry(member: &Member, request: &Request) -> Scheduled {
-    Scheduled {
-        slot: member.slot,
-        id: request.id,
-        tokens: 1,
-        drafts: 0,
-        context_tokens: request.computed - 1,
-        prefill: false,
-        samples: true,
-        placeholder_drafts: false,
     }
 }

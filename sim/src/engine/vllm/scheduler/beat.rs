@@ -1,7 +1,6 @@
 //! Steps in which requests decode in lockstep: who joins, whether all of them fit, and when the lockstep ends.
 
 use super::Scheduler;
-use super::request::Request;
 use super::step::Round;
 use crate::engine::lockstep::Member;
 use crate::engine::scheduler::Stepping;
@@ -139,7 +138,7 @@ impl Scheduler {
             let mut request = self.requests[member.slot].clone();
             if self.lockstep.moved_last(&request) {
                 request.settle(&self.lockstep, self.rules.asynchronous);
-                entries.push(beat_entry(&member, &request));
+                entries.push(member.entry(&request));
             }
         }
         entries.sort_by_key(|entry| self.requests[entry.slot].order);
@@ -161,7 +160,7 @@ impl Scheduler {
             }
             request.sampled_in = self.steps;
             if has_beat_in_flight {
-                in_flight.push(beat_entry(member, request));
+                in_flight.push(member.entry(request));
             }
         }
         self.lockstep.end(&members, &mut self.requests);
@@ -246,20 +245,6 @@ impl Scheduler {
         request.beats = None;
         self.finish(slot, false);
         out.delivered.push(Delivered { slot, id, tokens: 1, first: false, finished: true });
-    }
-}
-
-/// What the beat scheduled last gave a member, whose figures are its own.
-fn beat_entry(member: &Member, request: &Request) -> Scheduled {
-    Scheduled {
-        slot: member.slot,
-        id: request.id,
-        tokens: 1,
-        drafts: 0,
-        context_tokens: request.computed - 1,
-        prefill: false,
-        samples: true,
-        placeholder_drafts: false,
     }
 }
 
