@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, SamplingMode};
 use kernels::units::Bytes;
-use sim::propose::{Budget, Policy, front, front_apart};
+use sim::optimum::{Budget, Policy, front, front_apart};
 use work::{Clock, problem};
 
 mod work;

@@ -1,7 +1,7 @@
 //! Problems of full size: a staircase with dips, steps of every size.
 
 use kernels::units::Bytes;
-use sim::propose::{Batch, Candidate, Captures, Policy, Problem, Resources, StepLoad, Terms};
+use sim::optimum::{Batch, Candidate, Captures, Policy, Problem, Resources, StepLoad, Terms};
 use sim::time::SimDuration;
 
 /// How host and device time come together.

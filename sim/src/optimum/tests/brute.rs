@@ -1,6 +1,6 @@
 //! Every ladder there is, priced by the plain walk.
 
-use crate::propose::{Budget, Optimum, Pair, Problem, Usage};
+use crate::optimum::{Budget, Optimum, Pair, Problem, Usage};
 use crate::time::SimDuration;
 
 /// Every ladder that has the required rungs, with its cost.

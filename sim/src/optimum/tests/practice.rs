@@ -1,7 +1,7 @@
 //! The ladders of the practice exercise, section 2, as worked by hand. Model M1: one cost curve for real and padded rows,
 //! `4.0 + slope * (rows - 8)` ms on the device; a launch costs 1.1 ms eager and 0.2 + 0.15 ms with a graph.
 
-use crate::propose::{Batch, Budget, Candidate, Captures, Optimum, Policy, Problem, Resources, StepLoad, Terms, front};
+use crate::optimum::{Batch, Budget, Candidate, Captures, Optimum, Policy, Problem, Resources, StepLoad, Terms, front};
 use crate::time::SimDuration;
 
 /// Batches of the exercise in 4,800ths: 8 % of 1, 17 % of 2 to 4, 31 % of 5 to 8, 29 % of 9 to 16, 15 % of 17 to 32.

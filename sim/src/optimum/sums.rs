@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::propose::tests::random;
+    use crate::optimum::tests::random;
 
     proptest! {
         #[test]

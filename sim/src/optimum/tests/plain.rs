@@ -1,6 +1,6 @@
 //! The recurrence as it is written: every rung below every rung, low and high rungs counted apart.
 
-use crate::propose::{Budget, Optimum, Problem};
+use crate::optimum::{Budget, Optimum, Problem};
 
 /// A ladder on the way: its cost, and its rungs from the top down.
 type Partial = (u128, Vec<u32>);

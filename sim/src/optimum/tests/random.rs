@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{brute, plain};
-use crate::propose::{
+use crate::optimum::{
     Batch, Budget, Candidate, Captures, Policy, Problem, Resources, StepLoad, Terms, front, front_apart,
 };
 use crate::time::SimDuration;
@@ -107,7 +107,7 @@ fn budget() -> impl Strategy<Value = Budget> {
 }
 
 /// A problem of up to `count_max` candidates; with `two_kinds`, low rungs may take other resources than high ones.
-pub(in crate::propose) fn problem(count_max: usize, two_kinds: bool) -> impl Strategy<Value = Problem> {
+pub(in crate::optimum) fn problem(count_max: usize, two_kinds: bool) -> impl Strategy<Value = Problem> {
     let policy = prop_oneof![Just(Policy::AlwaysPad), Just(Policy::BestOfBoth)];
     let captures = (0_u32..20, resources(), resources(), 0_u64..4);
     let loads = loads(4 * count_max as u32, count_max + 4);
