@@ -27,6 +27,7 @@ mod ladder;
 mod pairs;
 mod price;
 mod profile;
+mod propose;
 mod requests;
 pub mod rows;
 mod run;
@@ -52,6 +53,10 @@ pub use price::{
     StepTimes,
 };
 pub use profile::{GroupReport, ProfileReport};
+pub use propose::{
+    FlagsReport, LadderChoice, ProposeQuestion, ProposeReport, ProposeVerdict, RungWorth, SearchReport, Sensitivity,
+    SensitivityPoint, SingleChange,
+};
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{
     ArtifactReport, CandidateReport, ColdStart, CostBreakdown, Fallbacks, KvBlocks, PrefixCache, RunReport, RungReport,

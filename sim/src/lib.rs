@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod observe;
 pub mod optimum;
 pub mod price;
+pub mod propose;
 pub mod record;
 pub mod scenario;
 pub mod server;

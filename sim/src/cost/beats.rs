@@ -30,7 +30,8 @@ impl CostModel {
         let attention = self.attention();
         Some(BeatPrices {
             requests,
-            padded_requests_ns: attention.map_or(0, |_| self.padded_requests_ns(padded_requests(work, dispatch))),
+            padded_requests_ns: attention
+                .map_or(0, |_| self.padded_requests_ns(padded_requests(work, &dispatch.descriptor))),
             row: attention.map(|attention| attention.decode.row(requests)),
             is_outside: cost.outside.contains(CostGroup::DecodeAttention),
         })

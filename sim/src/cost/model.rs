@@ -8,7 +8,7 @@ use super::planned_launch::PlannedLaunch;
 use super::step::{CostGroup, CostGroups, Execution, StepCost, StepTimes, StepWork};
 use crate::engine::options::EngineOptions;
 use crate::engine::plan::GraphPlan;
-use crate::engine::shape::{Dispatch, EagerKind, RuntimeMode};
+use crate::engine::shape::{Descriptor, Dispatch, EagerKind, RuntimeMode};
 use crate::time::SimDuration;
 
 /// Rows and requests up to this many are read from a table made at start-up; above it the curve is asked.
@@ -195,7 +195,7 @@ impl CostModel {
     #[must_use]
     pub fn price(&self, work: &StepWork, dispatch: &Dispatch) -> StepCost {
         let descriptor = &dispatch.descriptor;
-        self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, dispatch))
+        self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, descriptor))
     }
 
     /// Adds to the price of a step that it first updates executables which its graph shares with others.
@@ -227,7 +227,7 @@ impl CostModel {
     pub fn eager_times(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> EagerTimes {
         let (rows, graph_rows) = (self.dense.at(work.tokens), self.dense.at(dispatch.descriptor.tokens));
         let times = cost.times();
-        let padded_ns = self.padded_requests_ns(padded_requests(work, dispatch));
+        let padded_ns = self.padded_requests_ns(padded_requests(work, &dispatch.descriptor));
         let real_ns = cost.head_ns + cost.drafting_ns + cost.attention_ns - padded_ns;
         let without_graph_ns = real_ns + self.gap_ns(self.eager, Rows(work.tokens));
         let without_graph = StepTimes {
@@ -244,6 +244,22 @@ impl CostModel {
     /// The profile's attention; `None` for one that prices it at zero.
     pub(super) fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
+    }
+
+    /// What the graph of a step of `requests` adds to its times, whatever else the batch is: rows, gaps, launches,
+    /// bookkeeping, and the requests that it pads. In mode NONE the same of the engine's eager kind.
+    #[must_use]
+    pub fn graph_times(&self, graph: &Descriptor, requests: u32) -> StepTimes {
+        let execution = self.execution(graph.mode);
+        let padded = padded_requests(&StepWork { requests, ..StepWork::default() }, graph);
+        let device_ns = self.dense.at(graph.tokens).ns
+            + self.gap_ns(execution, Rows(graph.tokens))
+            + self.padded_requests_ns(padded);
+        StepTimes {
+            preparation: SimDuration(if execution.is_graph() { self.bookkeeping_ns } else { 0 }),
+            launch: SimDuration(self.launch_ns(execution)),
+            device: SimDuration(device_ns),
+        }
     }
 
     /// The price of a step without a graph, as this engine would run it.
@@ -303,6 +319,12 @@ impl CostModel {
         of_batch.filter(|_| work.sampled > 0).map_or(0, |time| time.0)
     }
 
+    /// Device time of so many requests that a FULL graph pads.
+    #[must_use]
+    pub fn padded_requests_time(&self, requests: u32) -> SimDuration {
+        SimDuration(self.padded_requests_ns(Requests(requests)))
+    }
+
     /// The per-request term of requests that a FULL graph pads: they carry no KV.
     pub(super) fn padded_requests_ns(&self, padded_requests: Requests) -> u64 {
         let padded_request_us = self.attention.as_ref().map_or(0.0, |attention| attention.padded_request_us);
@@ -347,9 +369,9 @@ fn update_us(profile: &Profile, pieces: f64) -> f64 {
 }
 
 /// Requests that the graph of a FULL step holds beyond the real ones.
-pub(super) fn padded_requests(work: &StepWork, dispatch: &Dispatch) -> Requests {
-    Requests(match dispatch.descriptor.mode {
-        RuntimeMode::Full => dispatch.descriptor.requests.unwrap_or(work.requests).saturating_sub(work.requests),
+pub(super) fn padded_requests(work: &StepWork, graph: &Descriptor) -> Requests {
+    Requests(match graph.mode {
+        RuntimeMode::Full => graph.requests.unwrap_or(work.requests).saturating_sub(work.requests),
         RuntimeMode::None | RuntimeMode::Piecewise => 0,
     })
 }
@@ -438,7 +460,6 @@ mod tests {
     use calibrate::profile::{Axis, Table, Update};
 
     use super::*;
-    use crate::engine::shape::Descriptor;
 
     fn model(profile: &str, eager: Execution) -> CostModel {
         let profile = Profile::builtin(profile).expect("a built-in profile");

@@ -83,7 +83,7 @@ pub struct Chunk {
 
 /// How far the requests of a step reach, for graphs that are captured for limited lengths. Unknown lengths keep a step
 /// from such graphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StepExtent {
     /// The longest sequence with this step's tokens, in tokens.
     pub longest_sequence: Option<u32>,

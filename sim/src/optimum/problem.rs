@@ -223,6 +223,19 @@ impl Problem {
         self.candidates.iter().map(|candidate| candidate.size)
     }
 
+    /// The size of the largest step; `None` without steps.
+    #[must_use]
+    pub fn largest_load(&self) -> Option<u32> {
+        self.loads.last().map(|load| load.size)
+    }
+
+    /// The sizes of the steps, ascending, each with how many there are.
+    #[must_use]
+    pub fn sizes_of_steps(&self) -> Vec<(u32, u64)> {
+        let of_size = |alike: &[StepLoad]| (alike[0].size, alike.iter().map(|load| load.count).sum());
+        self.loads.chunk_by(|one, next| one.size == next.size).map(of_size).collect()
+    }
+
     /// What graphs of these sizes take, ascending; sizes that are no candidates take no pool.
     #[must_use]
     pub fn usage(&self, rungs: &[u32]) -> Usage {

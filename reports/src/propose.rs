@@ -1,0 +1,175 @@
+//! The result of `sim propose`: the best ladders, with reasons and flags.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CandidateReport, Difference, EngineReport, LadderSizes, Name, PairReport, ProfileReport, ScenarioReport, Warning,
+};
+
+/// Everything `sim propose` says, as one JSON document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProposeReport {
+    /// The scenario that the proposal is for.
+    pub scenario: ScenarioReport,
+    /// The engine simulated.
+    pub engine: EngineReport,
+    /// The cost profile, with the provenance of each group used.
+    pub profile: ProfileReport,
+    /// What to know before trusting the figures.
+    pub warnings: Vec<Warning>,
+    /// What was asked for.
+    pub asked: ProposeQuestion,
+    /// How the answer was found.
+    pub search: SearchReport,
+    /// The answer in one sentence, and in one word for programs.
+    pub verdict: ProposeVerdict,
+    /// The ladders in force.
+    pub current: LadderChoice,
+    /// The ladders proposed; equal to `current` where nothing better was found.
+    pub proposal: LadderChoice,
+    /// Ladders that no other one found beats in the objective, in memory and in start-up alike: from no graphs up.
+    pub front: Vec<LadderChoice>,
+    /// What each rung of the proposal is worth, list by list, ascending.
+    pub rungs: Vec<RungWorth>,
+    /// The best single change to the current ladders that takes no more memory; null where no change gains.
+    pub one_change: Option<SingleChange>,
+    /// How far the load may move before the answer changes.
+    pub sensitivity: Vec<Sensitivity>,
+    /// The proposal as flags, for each engine version asked for.
+    pub flags: Vec<FlagsReport>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProposeQuestion {
+    /// `goodput`, `p99_tpot` or `device_time`.
+    pub objective: Name,
+    /// Most device memory of all graphs, bytes; null without a limit.
+    pub graph_memory_bytes: Option<u64>,
+    /// Longest start-up, s; null without a limit.
+    pub startup_s: Option<f64>,
+    /// Most descriptors; null without a limit.
+    pub descriptors: Option<u32>,
+    /// What else was let vary (`--also`), as written; empty without.
+    pub also: Vec<String>,
+}
+
+/// How the answer was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchReport {
+    /// The seeds that ladders were chosen on.
+    pub seeds: Vec<u64>,
+    /// The seeds that all figures here are from: other traffic than the search saw. Equal to `seeds` where the traffic
+    /// draws nothing at random.
+    pub check_seeds: Vec<u64>,
+    /// Ladders simulated.
+    pub ladders: u64,
+    /// Runs simulated, all seeds counted.
+    pub runs: u64,
+    /// Rounds until the histogram of steps stood still, or the search was ended.
+    pub rounds: u32,
+    /// Whether the search was ended before it was done: the answer is then the best so far.
+    pub interrupted: bool,
+}
+
+/// The answer in short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProposeVerdict {
+    /// `keep` (the current ladders are fine), `smaller` (others do the same with less), `change`, or `no_graphs`.
+    pub kind: Name,
+    /// The same for people, with the figures that it rests on.
+    pub sentence: String,
+}
+
+/// Ladders with what they come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LadderChoice {
+    /// The lists as they would be given to the engine: what the engine makes of them is in `figures.ladders`.
+    pub lists: Vec<LadderSizes>,
+    /// What else is set (`--also`), as `key = value`; empty without.
+    pub settings: Vec<String>,
+    /// All figures over `check_seeds`, as `sim run` gives them.
+    pub figures: CandidateReport,
+    /// Time that steps take, by request: mean step duration times steps over completed requests, ms.
+    pub step_ms_per_request: Option<f64>,
+    /// Paired differences to the current ladders; null for those, and for a single run.
+    pub against_current: Option<PairReport>,
+}
+
+/// What one rung is worth: the proposal against the proposal without it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RungWorth {
+    /// `all`, `decode` or `prefill`.
+    pub phase: Name,
+    /// The size, in the unit of its list.
+    pub size: u32,
+    /// Share of all steps that run on it.
+    pub share_of_steps: f64,
+    /// Real rows of the smallest and the largest step that runs on it; null if none does.
+    pub rows: Option<[u32; 2]>,
+    /// Share of those steps in which everybody decodes.
+    pub decode_share: Option<f64>,
+    /// With the rung minus without, requests good per second; null where undefined or without several runs.
+    pub request_goodput: Option<Difference>,
+    /// With the rung minus without, p99 TPOT, ms.
+    pub p99_tpot_ms: Option<Difference>,
+    /// With the rung minus without, step time of a request, ms.
+    pub step_ms_per_request: Option<Difference>,
+    /// Device memory that the rung takes, bytes.
+    pub memory_bytes: i64,
+    /// Start-up that the rung takes, s.
+    pub startup_s: f64,
+}
+
+/// One change to the current ladders.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SingleChange {
+    /// `add`, `drop` or `shift`.
+    pub kind: Name,
+    /// `all`, `decode` or `prefill`.
+    pub phase: Name,
+    /// The size that goes; null for `add`.
+    pub from: Option<u32>,
+    /// The size that comes; null for `drop`.
+    pub to: Option<u32>,
+    /// The ladders after the change.
+    pub choice: LadderChoice,
+}
+
+/// What happens to the answer as one thing about the load or the machine moves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sensitivity {
+    /// `rate`, `lengths` or `padding_cost`.
+    pub what: Name,
+    /// Factors tried, ascending, 1 left out.
+    pub points: Vec<SensitivityPoint>,
+    /// Smallest and largest factor, 1 included, between which the answer stands at every factor tried.
+    pub holds: [f64; 2],
+}
+
+/// One factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensitivityPoint {
+    /// The factor.
+    pub factor: f64,
+    /// The proposal against the current ladders there: `better`, `worse`, `equal` or `not_distinguishable`, by the objective
+    /// and, where that cannot tell, by what comes after it.
+    pub verdict: Name,
+    /// By how much more the steps there cost on the proposal than on the best ladders of as many sizes for them, share.
+    pub regret: f64,
+}
+
+/// The proposal as flags of one engine version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlagsReport {
+    /// The engine and its version.
+    pub target: String,
+    /// The flags, one shell line.
+    pub shell: String,
+    /// The same as the engine's own JSON.
+    pub json: serde_json::Value,
+    /// What to know when pasting them.
+    pub notes: Vec<String>,
+    /// Whether the engine, by its own rules, makes exactly the graphs of the proposal from these flags.
+    pub exact: bool,
+}
