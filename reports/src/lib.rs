@@ -1,8 +1,9 @@
 //! The records of Rungwise's results and the writers that show them.
 //!
-//! A command fills one of six reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`], [`ExplainReport`],
-//! [`SweepReport`]) and hands it to a writer; long runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names
-//! are the public names of the JSON, JSONL and CSV output: `SCHEMA.md` of this crate lists every one.
+//! A command fills one of seven reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`],
+//! [`ExplainReport`], [`SweepReport`], [`ProposeReport`]) and hands it to a writer; long runs also stream a [`StepRecord`]
+//! per step and a [`RequestRecord`] per request. Field names are the public names of the JSON, JSONL and CSV output:
+//! `SCHEMA.md` of this crate lists every one.
 //!
 //! ```text
 //! RunReport ─┬─► text::run      tables, candidates side by side
@@ -54,8 +55,8 @@ pub use price::{
 };
 pub use profile::{GroupReport, ProfileReport};
 pub use propose::{
-    FlagsReport, LadderChoice, ProposeQuestion, ProposeReport, ProposeVerdict, RungWorth, SearchReport, Sensitivity,
-    SensitivityPoint, SingleChange,
+    FlagsReport, LadderChoice, ProposeQuestion, ProposeReport, ProposeVerdict, RungWorth, STEP_MS_PER_REQUEST,
+    SearchReport, Sensitivity, SensitivityPoint, SingleChange,
 };
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{

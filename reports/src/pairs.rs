@@ -65,21 +65,26 @@ fn difference(spec: &FigureSpec, baseline: &[CandidateReport], candidate: &[Cand
     }
     let of_seeds =
         |runs: &[CandidateReport]| runs.iter().map(|run| (spec.get)(run).mean()).collect::<Option<Vec<f64>>>();
-    paired(spec, &of_seeds(baseline)?, &of_seeds(candidate)?)
+    Difference::paired(spec.better, &of_seeds(baseline)?, &of_seeds(candidate)?)
 }
 
-/// The difference between two runs of the same seeds, entry by entry; `None` for fewer than two seeds.
-pub(crate) fn paired(spec: &FigureSpec, baseline: &[f64], candidate: &[f64]) -> Option<Difference> {
-    let samples: Vec<f64> = baseline.iter().zip(candidate).map(|(baseline, candidate)| candidate - baseline).collect();
-    let Interval { mean, low, high } = Interval::of(&samples)?;
-    let verdict = if samples.iter().all(|sample| *sample == 0.0) {
-        Verdict::Equal
-    } else if low <= 0.0 && high >= 0.0 {
-        Verdict::NotDistinguishable
-    } else if (mean > 0.0) == (spec.better == Better::Higher) {
-        Verdict::Better
-    } else {
-        Verdict::Worse
-    };
-    Some(Difference { mean, low, high, verdict })
+impl Difference {
+    /// The difference of a figure between runs of the same seeds, entry by entry, which is better where `better` says;
+    /// `None` for fewer than two seeds, and where a number is not finite.
+    #[must_use]
+    pub fn paired(better: Better, baseline: &[f64], candidate: &[f64]) -> Option<Self> {
+        let samples: Vec<f64> =
+            baseline.iter().zip(candidate).map(|(baseline, candidate)| candidate - baseline).collect();
+        let Interval { mean, low, high } = Interval::of(&samples)?;
+        let verdict = if samples.iter().all(|sample| *sample == 0.0) {
+            Verdict::Equal
+        } else if low <= 0.0 && high >= 0.0 {
+            Verdict::NotDistinguishable
+        } else if (mean > 0.0) == (better == Better::Higher) {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        };
+        Some(Self { mean, low, high, verdict })
+    }
 }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CandidateReport, Difference, EngineReport, LadderSizes, Name, PairReport, ProfileReport, ScenarioReport, Warning,
+    Better, CandidateReport, Difference, EngineReport, Figure, LadderSizes, Name, PairReport, ProfileReport,
+    ScenarioReport, SeedsError, Warning,
 };
 
 /// Everything `sim propose` says, as one JSON document.
@@ -91,9 +92,53 @@ pub struct LadderChoice {
     /// All figures over `check_seeds`, as `sim run` gives them.
     pub figures: CandidateReport,
     /// Time that steps take, by request: mean step duration times steps over completed requests, ms.
-    pub step_ms_per_request: Option<f64>,
-    /// Paired differences to the current ladders; null for those, and for a single run.
+    pub step_ms_per_request: Figure,
+    /// Paired differences to the current ladders, [`STEP_MS_PER_REQUEST`] among them; null for those, and for a single run.
     pub against_current: Option<PairReport>,
+}
+
+/// The name of [`LadderChoice::step_ms_per_request`] among the paired differences of choices.
+pub const STEP_MS_PER_REQUEST: &str = "step_ms_per_request";
+
+impl LadderChoice {
+    /// Ladders with their runs, one a seed; `current` are those of the current ladders on the same traffic, seed by seed.
+    ///
+    /// # Errors
+    /// [`SeedsError`] as [`CandidateReport::over_seeds`].
+    pub fn over_seeds(
+        lists: Vec<LadderSizes>,
+        settings: Vec<String>,
+        runs: &[CandidateReport],
+        current: Option<&[CandidateReport]>,
+    ) -> Result<Self, SeedsError> {
+        let step_ms: Vec<Figure> = runs.iter().map(|run| Figure::from(step_ms_per_request(run))).collect();
+        Ok(Self {
+            lists,
+            settings,
+            figures: CandidateReport::over_seeds(runs)?,
+            step_ms_per_request: Figure::over_seeds(&step_ms),
+            against_current: current.filter(|_| runs.len() > 1).map(|current| Self::pair(current, runs)),
+        })
+    }
+
+    /// As [`PairReport::between`], with [`STEP_MS_PER_REQUEST`] among the differences.
+    #[must_use]
+    pub fn pair(baseline: &[CandidateReport], candidate: &[CandidateReport]) -> PairReport {
+        let step_ms = |runs: &[CandidateReport]| runs.iter().map(step_ms_per_request).collect::<Option<Vec<f64>>>();
+        let difference = match (step_ms(baseline), step_ms(candidate)) {
+            (Some(baseline), Some(candidate)) => Difference::paired(Better::Lower, &baseline, &candidate),
+            _ => None,
+        };
+        let mut pair = PairReport::between(baseline, candidate);
+        pair.differences.extend(difference.map(|difference| (STEP_MS_PER_REQUEST.to_owned(), difference)));
+        pair
+    }
+}
+
+/// Time that the steps of one run take, by completed request, ms; `None` where no request completed.
+fn step_ms_per_request(run: &CandidateReport) -> Option<f64> {
+    let completed = run.completed.mean().filter(|completed| *completed > 0.0)?;
+    Some(run.mean_step_ms.mean()? * run.steps.mean()? / completed)
 }
 
 /// What one rung is worth: the proposal against the proposal without it.
@@ -172,4 +217,41 @@ pub struct FlagsReport {
     pub notes: Vec<String>,
     /// Whether the engine, by its own rules, makes exactly the graphs of the proposal from these flags.
     pub exact: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+
+    fn run(mean_step_ms: f64, completed: u64) -> CandidateReport {
+        CandidateReport {
+            name: "current".into(),
+            steps: 200_u64.into(),
+            mean_step_ms: mean_step_ms.into(),
+            completed: completed.into(),
+            ..CandidateReport::default()
+        }
+    }
+
+    #[test]
+    fn step_time_of_a_request_is_compared_seed_by_seed() {
+        let (current, faster) = ([run(10.0, 100), run(30.0, 100)], [run(9.0, 100), run(28.9, 100)]);
+        let choice = LadderChoice::over_seeds(vec![], vec![], &faster, Some(&current)).expect("one candidate");
+        assert_eq!(choice.step_ms_per_request.mean(), Some(37.9));
+        let pair = choice.against_current.expect("two seeds");
+        let difference = pair.differences[STEP_MS_PER_REQUEST];
+        assert!((difference.mean - -2.1).abs() < 1e-9, "{difference:?}");
+        assert_eq!(difference.verdict, Verdict::Better, "less time is better");
+    }
+
+    #[test]
+    fn one_run_has_no_differences_and_no_request_no_time_of_one() {
+        let choice = LadderChoice::over_seeds(vec![], vec![], &[run(9.0, 100)], Some(&[run(10.0, 100)]));
+        let choice = choice.expect("one run");
+        assert_eq!((choice.step_ms_per_request, choice.against_current), (Figure::Value(18.0), None));
+        let pair = LadderChoice::pair(&[run(9.0, 100), run(9.0, 0)], &[run(9.0, 100), run(9.0, 100)]);
+        assert!(!pair.differences.contains_key(STEP_MS_PER_REQUEST));
+        assert!(LadderChoice::over_seeds(vec![], vec![], &[], None).is_err());
+    }
 }

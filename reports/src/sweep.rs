@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::figures::figure;
-use crate::pairs::paired;
 use crate::{Better, CandidateReport, Difference, Figure, FigureSpec, RunReport, Verdict};
 
 /// Version of the sweep's files that this crate writes. It rises when a field changes its meaning or goes away.
@@ -242,7 +241,8 @@ impl SweepCollector {
         let of_best = samples(best);
         let ties = of_best.map(|of_best| {
             let tied = all.filter(|&other| other != best).filter(|&other| {
-                let difference = samples(other).and_then(|other| paired(spec, &other?, of_best.as_ref()?));
+                let difference =
+                    samples(other).and_then(|other| Difference::paired(spec.better, &other?, of_best.as_ref()?));
                 difference.is_some_and(|found| found.verdict != Verdict::Better && found.verdict != Verdict::Worse)
             });
             tied.count() as u64
@@ -265,7 +265,7 @@ fn lead(names: &[String], candidates: &[Objectives], by_seed: &[Vec<Objectives>]
         let best = first_best(spec, 0..candidates.len(), mean)?;
         let next = first_best(spec, (0..candidates.len()).filter(|&index| index != best), mean);
         let of_seeds = |index: usize| samples(by_seed.get(index)?, *get);
-        let difference = next.and_then(|next| paired(spec, &of_seeds(next)?, &of_seeds(best)?));
+        let difference = next.and_then(|next| Difference::paired(spec.better, &of_seeds(next)?, &of_seeds(best)?));
         Some(Lead {
             objective: (*name).to_owned(),
             candidate: names[best].clone(),
