@@ -1,5 +1,5 @@
 //! Reports as CSV: one header row, then one row a candidate (a descriptor for `ladder`, a phase or a capture for
-//! `startup`, a choice for `explain`).
+//! `startup`, a choice for `explain` and for `propose`).
 //!
 //! Columns are the JSON names, nested ones as paths with dots; numbers are exact, undefined ones are empty cells.
 
@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::{
-    CandidateReport, CostTerms, DescriptorRecord, ExplainReport, FIGURES, Figure, LadderReport, PriceReport, RunReport,
-    StartupReport, SweepManifest, SweepPoint,
+    CandidateReport, CostTerms, DescriptorRecord, ExplainReport, FIGURES, Figure, LadderReport, PriceReport,
+    ProposeReport, RunReport, STEP_MS_PER_REQUEST, StartupReport, SweepManifest, SweepPoint,
 };
 
 /// Writes the candidates of a run. With several seeds every figure takes three columns: `.mean`, `.low` and `.high`.
@@ -25,14 +25,12 @@ pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
 
 fn run_columns(intervals: bool) -> Vec<String> {
     let mut columns: Vec<String> = ["name", "capture_sizes", "cudagraph_mode"].map(str::to_owned).into();
-    for spec in FIGURES {
-        if intervals {
-            columns.extend(["mean", "low", "high"].map(|part| format!("{}.{part}", spec.name)));
-        } else {
-            columns.push(spec.name.to_owned());
-        }
-    }
+    columns.extend(FIGURES.iter().flat_map(|spec| figure_columns(spec.name, intervals)));
     columns
+}
+
+fn figure_columns(name: &str, intervals: bool) -> Vec<String> {
+    if intervals { ["mean", "low", "high"].map(|part| format!("{name}.{part}")).into() } else { vec![name.to_owned()] }
 }
 
 /// Writes the points of a sweep, a row for each point and candidate: `point`, a column for each key that is varied, then
@@ -86,17 +84,39 @@ pub(crate) fn value_cell(value: &Value) -> String {
 
 fn run_row(candidate: &CandidateReport, intervals: bool) -> Vec<String> {
     let mut row = vec![candidate.name.clone(), sizes(&candidate.capture_sizes), candidate.cudagraph_mode.clone()];
-    for spec in FIGURES {
-        let figure = (spec.get)(candidate);
-        match figure {
-            Figure::Interval(interval) if intervals => {
-                row.extend([interval.mean, interval.low, interval.high].map(cell));
-            }
-            _ if intervals => row.extend([figure_cell(figure), String::new(), String::new()]),
-            _ => row.push(figure_cell(figure)),
-        }
-    }
+    row.extend(FIGURES.iter().flat_map(|spec| figure_cells((spec.get)(candidate), intervals)));
     row
+}
+
+fn figure_cells(figure: &Figure, intervals: bool) -> Vec<String> {
+    match figure {
+        Figure::Interval(interval) if intervals => [interval.mean, interval.low, interval.high].map(cell).into(),
+        _ if intervals => vec![figure_cell(figure), String::new(), String::new()],
+        _ => vec![figure_cell(figure)],
+    }
+}
+
+/// Writes the choices of a proposal, a row each: `current`, `proposal`, `one_change` and `front_1` up, with what is given to
+/// the engine, the step time of a request, then the columns of [`run`].
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn propose(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
+    let intervals = report.search.check_seeds.len() > 1;
+    let mut columns: Vec<String> = ["choice", "lists", "settings"].map(str::to_owned).into();
+    columns.extend(figure_columns(STEP_MS_PER_REQUEST, intervals));
+    columns.extend(run_columns(intervals));
+    let mut choices = vec![("current".to_owned(), &report.current), ("proposal".to_owned(), &report.proposal)];
+    choices.extend(report.one_change.as_ref().map(|change| ("one_change".to_owned(), &change.choice)));
+    choices.extend(report.front.iter().enumerate().map(|(place, choice)| (format!("front_{}", place + 1), choice)));
+    let rows = choices.into_iter().map(|(name, choice)| {
+        let lists = choice.lists.iter().map(|list| format!("{} {} {}", list.phase, list.unit, sizes(&list.sizes)));
+        let mut row = vec![name, lists.collect::<Vec<_>>().join("; "), choice.settings.join("; ")];
+        row.extend(figure_cells(&choice.step_ms_per_request, intervals));
+        row.extend(run_row(&choice.figures, intervals));
+        row
+    });
+    table(sink, &columns, rows)
 }
 
 /// Writes the candidates of a price; rungs, and the counts of encoder and replay graphs, stay in the JSON.

@@ -7,7 +7,9 @@ use super::prose::paragraph;
 use super::provenance::provenance;
 use super::{WIDTH, engine_line, number, rungs, slo_line};
 use crate::figures::figure;
-use crate::{CandidateReport, Difference, FIGURES, Figure, FigureGroup, FigureSpec, PairReport, RunReport, Verdict};
+use crate::{
+    CandidateReport, Difference, FIGURES, Figure, FigureGroup, FigureSpec, PairReport, RunReport, Scale, Verdict,
+};
 
 /// From this many candidates on, candidates go down and only the key figures across.
 const MANY: usize = 9;
@@ -98,9 +100,9 @@ fn ladders(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<
 }
 
 /// One row of the big table before it is cut into blocks.
-struct Line {
-    label: String,
-    cells: Vec<String>,
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) cells: Vec<String>,
 }
 
 fn figures(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<()> {
@@ -128,7 +130,7 @@ fn worth_a_row(spec: &FigureSpec, row: &[Figure]) -> bool {
 }
 
 /// Writes the lines in as many blocks of candidates as the width needs.
-fn blocks(names: &[&str], lines: &[Line], sink: &mut impl Write) -> io::Result<()> {
+pub(super) fn blocks(names: &[&str], lines: &[Line], sink: &mut impl Write) -> io::Result<()> {
     let length = |text: &str| text.chars().count();
     let label_width = lines.iter().map(|line| length(&line.label)).max().unwrap_or(0);
     let width = |column: usize| {
@@ -215,12 +217,14 @@ fn differences(report: &RunReport, pairs: &[PairReport], sink: &mut impl Write) 
 }
 
 fn difference_cell(difference: Option<&Difference>, spec: &FigureSpec, baseline: Option<f64>) -> String {
-    difference
-        .map_or_else(|| number::UNDEFINED.to_owned(), |difference| interval_and_verdict(difference, spec, baseline))
+    difference.map_or_else(
+        || number::UNDEFINED.to_owned(),
+        |difference| interval_and_verdict(difference, spec.scale, baseline),
+    )
 }
 
 /// The difference with its interval; below it the verdict and, where there is one, the share of the baseline's figure.
-pub(super) fn interval_and_verdict(difference: &Difference, spec: &FigureSpec, baseline: Option<f64>) -> String {
+pub(super) fn interval_and_verdict(difference: &Difference, scale: Scale, baseline: Option<f64>) -> String {
     let Difference { mean, low, high, verdict } = *difference;
     let interval = Figure::Interval(crate::Interval { mean, low, high });
     let sign = |value: f64| if value > 0.0 { "+" } else { "" };
@@ -232,7 +236,7 @@ pub(super) fn interval_and_verdict(difference: &Difference, spec: &FigureSpec, b
         Verdict::Equal => "equal".to_owned(),
         Verdict::NotDistinguishable => "not distinguishable".to_owned(),
     };
-    format!("{}{}\n{verdict}", sign(mean), number::row(&[interval], spec.scale).concat())
+    format!("{}{}\n{verdict}", sign(mean), number::row(&[interval], scale).concat())
 }
 
 fn notes(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {

@@ -151,7 +151,7 @@ fn verdict(point: &PointReport) -> String {
     let Some(lead) = &point.lead else { return number::UNDEFINED.to_owned() };
     lead.difference.map_or_else(
         || number::UNDEFINED.to_owned(),
-        |difference| interval_and_verdict(&difference, figure(&lead.objective), None),
+        |difference| interval_and_verdict(&difference, figure(&lead.objective).scale, None),
     )
 }
 

@@ -30,7 +30,7 @@ impl Write for Closing {
 #[test]
 fn every_writer_hands_the_error_up_unchanged() {
     type Writer = fn(&mut Closing) -> io::Result<()>;
-    let writers: [(&str, Writer); 14] = [
+    let writers: [(&str, Writer); 16] = [
         ("text run", |sink| text::run(&samples::run(), sink)),
         ("text price", |sink| text::price(&samples::price(), sink)),
         ("text ladder", |sink| text::ladder(&samples::ladder(), sink)),
@@ -42,6 +42,8 @@ fn every_writer_hands_the_error_up_unchanged() {
         ("rows ladder", |sink| rows::ladder(&samples::ladder(), sink)),
         ("rows explain", |sink| rows::explain(&samples::explain(), sink)),
         ("text sweep", |sink| text::sweep(&samples::sweep(&[7]), sink)),
+        ("text propose", |sink| text::propose(&samples::propose(), sink)),
+        ("rows propose", |sink| rows::propose(&samples::propose(), sink)),
         ("rows sweep", |sink| {
             let (manifest, points) = samples::sweep_points(&[7]);
             let mut rows = rows::SweepRows::new(&manifest, sink)?;

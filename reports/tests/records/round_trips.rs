@@ -34,6 +34,8 @@ fn every_report_reads_back() {
             round_trip(point);
         }
     }
+    round_trip(&samples::propose());
+    insta::assert_snapshot!("json_propose", round_trip(&samples::propose_nothing()));
     insta::assert_snapshot!("json_explain", round_trip(&samples::explain()));
 }
 

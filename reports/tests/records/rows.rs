@@ -89,6 +89,26 @@ fn the_other_reports_are_tables_too() {
 }
 
 #[test]
+fn a_proposal_has_a_row_a_choice_with_the_figures_of_a_run() {
+    let report = samples::propose();
+    let (header, rows) = table(&written(|sink| rows::propose(&report, sink)));
+    let choices: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(choices[..5], ["current", "proposal", "one_change", "front_1", "front_2"]);
+    assert_eq!(rows.len(), 3 + report.front.len());
+    assert_eq!(header.len(), 3 + 3 + 3 + 3 * FIGURES.len());
+    assert_eq!(rows[1][1..3], ["decode requests 8 16 24 40 96; prefill tokens 320 2048", "max_num_seqs = 96"]);
+    let column = |name: &str| header.iter().position(|column| column == name).expect("a column");
+    let Figure::Interval(step_ms) = report.proposal.step_ms_per_request else { panic!("three seeds") };
+    assert_eq!(rows[1][column("step_ms_per_request.high")].parse::<f64>().ok(), Some(step_ms.high));
+    let Figure::Interval(goodput) = report.front[1].figures.request_goodput else { panic!("three seeds") };
+    assert_eq!(rows[4][column("request_goodput.mean")].parse::<f64>().ok(), Some(goodput.mean));
+
+    let (header, rows) = table(&written(|sink| rows::propose(&samples::propose_nothing(), sink)));
+    assert_eq!((header.len(), rows.len()), (3 + 1 + 3 + FIGURES.len(), 2));
+    assert_eq!(rows[0][..4], ["current", "", "", ""], "nothing is captured, and no request completed");
+}
+
+#[test]
 fn requests_stream_as_rows() {
     let mut log = RequestLog::new(Vec::new()).expect("a header");
     let mut refused = samples::request();

@@ -2,12 +2,13 @@
 
 use reports::{
     Alternative, ArtifactReport, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord,
-    EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, GroupReport, LadderCandidate, LadderCounts,
-    LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung,
-    ProfileReport, ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, STEP_SCHEMA,
-    SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader,
-    StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
-    SweepSetting, SweptFile, Warning,
+    Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, FlagsReport, GroupReport, LadderCandidate,
+    LadderChoice, LadderCounts, LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate,
+    PriceReport, PriceRung, ProfileReport, ProposeQuestion, ProposeReport, ProposeVerdict, ReplayCounts,
+    ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, RungWorth, STEP_SCHEMA, SWEEP_SCHEMA, Saving,
+    Scale, ScenarioReport, SearchReport, Sensitivity, SensitivityPoint, SingleChange, SloReport, StartMemory,
+    StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector,
+    SweepManifest, SweepPoint, SweepReport, SweepSetting, SweptFile, Verdict, Warning,
 };
 use serde_json::json;
 
@@ -244,6 +245,240 @@ pub(crate) fn sweep(seeds: &[u64]) -> SweepReport {
         collector.add(point);
     }
     collector.finish()
+}
+
+/// Ladders of their own for decode and prefill, over three seeds; `scale` is what they do to every figure.
+fn choice(decode: &[u32], prefill: &[u32], scale: f64, current: Option<&[CandidateReport]>) -> LadderChoice {
+    let list = |phase: &'static str, unit: &'static str, sizes: &[u32]| LadderSizes {
+        phase: phase.into(),
+        unit: unit.into(),
+        sizes: sizes.to_vec(),
+    };
+    let lists = vec![list("decode", "requests", decode), list("prefill", "tokens", prefill)];
+    LadderChoice::over_seeds(lists.clone(), vec![], &choice_runs(&lists, scale), current).expect("one candidate")
+}
+
+fn choice_runs(lists: &[LadderSizes], scale: f64) -> Vec<CandidateReport> {
+    let runs = [1.0, 1.01, 0.99].map(|seed| {
+        let mut run = with_graphs(scale * seed);
+        run.ladders = lists.to_vec();
+        run.capture_sizes = lists.iter().flat_map(|list| list.sizes.iter().copied()).collect();
+        run.capture_sizes.sort_unstable();
+        run.capture_sizes.dedup();
+        // What a ladder takes does not depend on the seed, and its goodput is no matter of scale alone.
+        run.graph_memory_bytes = Figure::from((scale * 1e9) as u64);
+        run.descriptors_captured = Figure::from(run.capture_sizes.len());
+        run.fallbacks.mode_excluded = Figure::from(0_u64);
+        run.fallbacks.encoder_inputs = Figure::from(0_u64);
+        run.fallbacks.other_rank = Figure::from(0_u64);
+        run.fallbacks.graphs_off = Figure::from(0_u64);
+        run.request_goodput = Figure::from(12.0 + seed + (scale - 1.0) * (seed - 0.995) * 40.0);
+        run
+    });
+    runs.into()
+}
+
+/// A difference of which only the verdict was chosen first.
+fn difference(mean: f64, half: f64, verdict: Verdict) -> Difference {
+    Difference { mean, low: mean - half, high: mean + half, verdict }
+}
+
+/// A proposal with every part: lists for decode and prefill, a long front, rungs of every worth, two targets.
+pub(crate) fn propose() -> ProposeReport {
+    let decode: Vec<u32> = [1, 2, 4].into_iter().chain((8..=256).step_by(8)).chain((272..=512).step_by(16)).collect();
+    let current = choice(&decode, &[64, 128, 256, 512], 1.0, None);
+    let current_runs = choice_runs(&current.lists, 1.0);
+    let other = |decode: &[u32], prefill: &[u32], scale: f64| choice(decode, prefill, scale, Some(&current_runs));
+    let mut proposal = other(&[8, 16, 24, 40, 96], &[320, 2048], 0.9);
+    proposal.settings = vec!["max_num_seqs = 96".into()];
+    // An engine that rounds what it is given.
+    proposal.figures.ladders[1].sizes = vec![384, 2048];
+    let mut front: Vec<LadderChoice> = (0..8_u32)
+        .map(|index| other(&(1..=index).map(|rung| 32 * rung).collect::<Vec<_>>(), &[], 0.5 + 0.05 * f64::from(index)))
+        .collect();
+    front.push(proposal.clone());
+    ProposeReport {
+        scenario: scenario(),
+        engine: engine(),
+        profile: profile(),
+        warnings: warnings(),
+        asked: ProposeQuestion {
+            objective: "goodput".into(),
+            graph_memory_bytes: Some(3 << 29),
+            startup_s: Some(60.0),
+            descriptors: Some(48),
+            also: vec!["max_num_seqs=64,96,128".into()],
+        },
+        search: SearchReport {
+            seeds: vec![1, 2, 3],
+            check_seeds: vec![101, 102, 103],
+            ladders: 212,
+            runs: 640,
+            rounds: 4,
+            interrupted: true,
+        },
+        verdict: ProposeVerdict {
+            kind: "change".into(),
+            sentence:
+                "Change the ladders: 7 sizes instead of 55 take 0.10 GiB less, and p99 TPOT falls by 1.73 ms (10 %)."
+                    .into(),
+        },
+        rungs: worths(),
+        one_change: Some(SingleChange {
+            kind: "shift".into(),
+            phase: "prefill".into(),
+            from: Some(512),
+            to: Some(2048),
+            choice: other(&decode, &[64, 128, 256, 2048], 0.97),
+        }),
+        sensitivity: sensitivity(),
+        flags: flags(),
+        current,
+        proposal,
+        front,
+    }
+}
+
+/// Rungs of every worth.
+fn worths() -> Vec<RungWorth> {
+    use Verdict::{Better, Equal, NotDistinguishable, Worse};
+    let rung = |phase: &'static str, size: u32, share_of_steps: f64, rows: Option<[u32; 2]>| RungWorth {
+        phase: phase.into(),
+        size,
+        share_of_steps,
+        rows,
+        decode_share: rows.map(|_| if phase == "decode" { 1.0 } else { 0.125 }),
+        request_goodput: Some(difference(0.0, 0.0, Equal)),
+        p99_tpot_ms: Some(difference(0.0, 0.0, Equal)),
+        step_ms_per_request: Some(difference(0.0, 0.0, Equal)),
+        memory_bytes: 24 << 20,
+        startup_s: 0.25,
+    };
+    vec![
+        RungWorth {
+            request_goodput: Some(difference(0.75, 0.125, Better)),
+            p99_tpot_ms: Some(difference(-1.25, 0.5, Better)),
+            step_ms_per_request: Some(difference(-12.5, 1.25, Better)),
+            ..rung("decode", 8, 0.5, Some([1, 8]))
+        },
+        RungWorth {
+            request_goodput: Some(difference(0.125, 0.25, NotDistinguishable)),
+            p99_tpot_ms: Some(difference(0.0625, 0.125, NotDistinguishable)),
+            step_ms_per_request: Some(difference(-0.5, 1.5, NotDistinguishable)),
+            ..rung("decode", 16, 0.25, Some([9, 16]))
+        },
+        RungWorth {
+            request_goodput: Some(difference(0.125, 0.25, NotDistinguishable)),
+            p99_tpot_ms: Some(difference(0.5, 0.25, Worse)),
+            ..rung("decode", 24, 0.125, Some([17, 24]))
+        },
+        rung("decode", 40, 0.0, None),
+        RungWorth { request_goodput: None, ..rung("decode", 96, 0.0, None) },
+        RungWorth {
+            step_ms_per_request: Some(difference(-3.0, 1.5, Better)),
+            memory_bytes: 96 << 20,
+            ..rung("prefill", 384, 0.0625, Some([25, 384]))
+        },
+        RungWorth {
+            request_goodput: Some(difference(-0.125, 0.5, NotDistinguishable)),
+            memory_bytes: -(4 << 20),
+            ..rung("prefill", 2048, 0.03125, Some([385, 2048]))
+        },
+    ]
+}
+
+fn sensitivity() -> Vec<Sensitivity> {
+    let point =
+        |factor: f64, verdict: &'static str, regret: f64| SensitivityPoint { factor, verdict: verdict.into(), regret };
+    vec![
+        Sensitivity {
+            what: "rate".into(),
+            points: vec![
+                point(0.5, "not_distinguishable", 0.0125),
+                point(0.8, "better", 0.001),
+                point(1.25, "better", 0.002),
+                point(2.0, "worse", 0.0625),
+            ],
+            holds: [0.8, 1.25],
+        },
+        Sensitivity {
+            what: "padding_cost".into(),
+            points: vec![point(0.5, "better", 0.0), point(2.0, "better", 0.003)],
+            holds: [0.5, 2.0],
+        },
+        Sensitivity { what: "lengths".into(), points: vec![point(2.0, "equal", 0.5)], holds: [1.0, 1.0] },
+    ]
+}
+
+fn flags() -> Vec<FlagsReport> {
+    vec![
+            FlagsReport {
+                target: "vllm 0.33.0".into(),
+                shell: "--max-num-seqs 96 --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\
+                        \"cudagraph_capture_sizes\":[8,16,24,40,96,384,2048]}'"
+                    .into(),
+                json: json!({ "cudagraph_capture_sizes": [8, 16, 24, 40, 96, 384, 2048] }),
+                notes: vec![
+                    "this version has one list for both kinds of step: prefill pads to 8, 16, 24, 40 and 96 too, and decode \
+                     keeps its own sizes"
+                        .into(),
+                ],
+                exact: false,
+            },
+            FlagsReport {
+                target: "vllm main".into(),
+                shell: "--max-num-seqs 96 --decode-capture-sizes 8 16 24 40 96".into(),
+                json: json!([8, 16, 24, 40, 96]),
+                notes: vec![],
+                exact: true,
+            },
+        ]
+}
+
+/// A proposal of one run without an SLO: the current ladders stay, and whatever may be null is.
+pub(crate) fn propose_nothing() -> ProposeReport {
+    let run = CandidateReport { name: "current".into(), cudagraph_mode: "NONE".into(), ..CandidateReport::default() };
+    let current = LadderChoice::over_seeds(vec![], vec![], &[run], None).expect("one run");
+    let full = propose();
+    let unknown = |rung: &RungWorth| RungWorth {
+        phase: "all".into(),
+        rows: None,
+        decode_share: None,
+        request_goodput: None,
+        p99_tpot_ms: None,
+        step_ms_per_request: None,
+        ..rung.clone()
+    };
+    ProposeReport {
+        scenario: ScenarioReport { requests: None, slo: None, ..scenario() },
+        asked: ProposeQuestion {
+            objective: "device_time".into(),
+            graph_memory_bytes: None,
+            startup_s: None,
+            descriptors: None,
+            also: vec![],
+        },
+        search: SearchReport {
+            seeds: vec![7],
+            check_seeds: vec![7],
+            ladders: 1,
+            runs: 1,
+            rounds: 1,
+            interrupted: false,
+        },
+        verdict: ProposeVerdict {
+            kind: "keep".into(),
+            sentence: "Keep the current ladders: no other one gains.".into(),
+        },
+        rungs: full.rungs[..1].iter().map(unknown).collect(),
+        proposal: current.clone(),
+        current,
+        front: vec![],
+        one_change: None,
+        sensitivity: vec![Sensitivity { what: "rate".into(), points: vec![], holds: [1.0, 1.0] }],
+        flags: vec![],
+        ..full
+    }
 }
 
 /// The practice distribution of the textbook at 0.24 ms a padded row, with two of its rungs.

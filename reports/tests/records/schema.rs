@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reports::{SweepSample, SweepShard};
+use reports::{ProposeReport, SweepSample, SweepShard};
 use serde_json::Value;
 
 use crate::samples;
@@ -65,6 +65,18 @@ fn without(mut record: Value, key: &str) -> Value {
     record
 }
 
+/// A proposal without its choices and the engine's own JSON, and the choices without their figures.
+fn proposal(report: &ProposeReport) -> (Value, Vec<Value>) {
+    let mut whole = value(report);
+    let mut choices = vec![whole["current"].take(), whole["proposal"].take()];
+    choices.append(whole["front"].as_array_mut().expect("a list"));
+    if whole["one_change"].is_object() {
+        choices.push(whole["one_change"]["choice"].take());
+    }
+    whole["flags"].as_array_mut().expect("a list").iter_mut().for_each(|flags| flags["json"] = Value::Null);
+    (whole, choices.into_iter().map(|choice| without(choice, "figures")).collect())
+}
+
 #[test]
 fn every_key_is_documented() {
     check("`sim run`", &[value(&samples::run()), value(&samples::run_over_seeds())]);
@@ -82,4 +94,7 @@ fn every_key_is_documented() {
     let brief = [samples::sweep(&[7]), samples::sweep(&[7, 8, 9])].map(|report| without(value(&report), "manifest"));
     check("`sim sweep`", &brief);
     check("`reports.jsonl`", &[&points[0], &over_seeds[0]].map(|point| without(value(point), "report")));
+    let (whole, choices) = proposal(&samples::propose());
+    check("`sim propose`", &[whole]);
+    check("`sim propose`, a choice", &choices);
 }

@@ -1,6 +1,6 @@
 //! Every report as text, whole.
 
-use reports::{Figure, RunReport, SweepSample, SweepShard, text};
+use reports::{Figure, ProposeReport, RunReport, SweepSample, SweepShard, text};
 
 use crate::samples;
 
@@ -80,6 +80,80 @@ fn startup() {
 #[test]
 fn explain() {
     insta::assert_snapshot!(shown(|sink| text::explain(&samples::explain(), sink)));
+}
+
+/// Flags are to be pasted, so they alone may be longer than the page.
+fn shown_proposal(report: &ProposeReport) -> String {
+    let mut bytes = Vec::new();
+    text::propose(report, &mut bytes).expect("a vector takes it all");
+    let text = String::from_utf8(bytes).expect("reports are UTF-8");
+    for line in text.lines() {
+        assert_eq!(line.trim_end(), line, "no blanks at line ends");
+        let is_flags = line.starts_with("  --");
+        assert!(is_flags || line.chars().count() <= text::WIDTH, "{} columns: {line}", line.chars().count());
+    }
+    text
+}
+
+#[test]
+fn propose() {
+    insta::assert_snapshot!(shown_proposal(&samples::propose()));
+}
+
+#[test]
+fn propose_nothing() {
+    insta::assert_snapshot!(shown_proposal(&samples::propose_nothing()));
+}
+
+/// The whole list of what to paste is there, and a front of a hundred is still a page.
+#[test]
+fn a_long_front_is_cut_and_flags_are_not() {
+    let mut report = samples::propose();
+    report.flags[0].shell = format!("--cuda-graph-bs {}", vec!["1024"; 200].join(" "));
+    let mut front_of = |count: usize| {
+        report.front = vec![report.front[3].clone(); count];
+        for (index, choice) in report.front.iter_mut().enumerate() {
+            choice.settings = vec![format!("max_num_seqs = {index}")];
+        }
+        shown_proposal(&report)
+    };
+    let (few, many) = (front_of(7), front_of(100));
+    assert!(few.contains("; --format json has 1 more."), "{few}");
+    assert!(many.contains("; --format json has 94 more."), "{many}");
+    for place in [1, 20, 40, 60, 80, 100] {
+        assert!(many.contains(&format!("\nfront {place} ")), "both ends and what is between: {many}");
+    }
+    assert_eq!(many.lines().count(), few.lines().count());
+    assert!(many.contains(&format!("\n  {}\n", report.flags[0].shell)), "{many}");
+}
+
+#[test]
+fn a_single_change_is_said_in_words() {
+    let mut report = samples::propose();
+    let mut said = |kind: &'static str, phase: &'static str, from, to| {
+        let change = report.one_change.as_mut().expect("the sample has one");
+        (change.kind, change.phase, change.from, change.to) = (kind.into(), phase.into(), from, to);
+        let text = shown_proposal(&report);
+        let start = text.find("Best single change").expect("it is said");
+        text[start..].split(": ").nth(1).expect("after the colon").to_owned()
+    };
+    assert_eq!(said("add", "all", None, Some(24)), "add 24");
+    assert_eq!(said("drop", "decode", Some(8), None), "drop 8 among the decode sizes");
+    assert_eq!(said("shift", "all", Some(32), Some(12)), "shift 32 to 12");
+}
+
+/// The first figure that can tell decides, the objective before the others.
+#[test]
+fn rungs_that_are_not_worth_their_place_are_named() {
+    let mut report = samples::propose();
+    let text = shown_proposal(&report);
+    assert!(text.contains("zero: decode 16, prefill 2048.\n"), "{text}");
+    assert!(text.contains("without: decode 40 96.\n"), "{text}");
+    assert!(text.contains("Better without: decode 24.\n"), "{text}");
+    report.rungs[0].step_ms_per_request = report.rungs[2].p99_tpot_ms;
+    assert_eq!(shown_proposal(&report).matches("Better without: decode 24.").count(), 1, "goodput comes first");
+    report.asked.objective = "device_time".into();
+    assert_eq!(shown_proposal(&report).matches("Better without: decode 8 24.").count(), 1, "now step time does");
 }
 
 #[test]

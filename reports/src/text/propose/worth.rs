@@ -1,0 +1,112 @@
+//! What each rung of the proposal is worth: the proposal with it minus the proposal without it.
+
+use std::io::{self, Write};
+
+use super::measure::{Measure, column, first_verdict};
+use super::{deciding, number};
+use crate::text::grid::{Align, Grid};
+use crate::text::prose::paragraph;
+use crate::{ProposeReport, RungWorth, Verdict, rows};
+
+/// Rungs shown, those with most steps.
+const SHOWN: usize = 32;
+
+/// Columns of a difference on one line.
+const WORTH_WIDTH: usize = 15;
+
+/// Characters of sizes in a sentence.
+const SIZES_ROOM: usize = 80;
+
+/// Writes the rungs of the proposal, if it has any.
+pub(super) fn rungs(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
+    if report.rungs.is_empty() {
+        return Ok(());
+    }
+    writeln!(sink)?;
+    let line =
+        "Rungs of the proposal, by what they are worth: the proposal with the rung minus the proposal without it.";
+    paragraph(sink, line, "", "  ")?;
+    let mut shown: Vec<&RungWorth> = report.rungs.iter().collect();
+    shown.sort_by(|a, b| b.share_of_steps.total_cmp(&a.share_of_steps));
+    shown.truncate(SHOWN);
+    let is_shown = |rung: &&RungWorth| shown.iter().any(|other| std::ptr::eq(*other, *rung));
+    let shown: Vec<&RungWorth> = report.rungs.iter().filter(is_shown).collect();
+    let order = deciding(&report.asked.objective);
+    let is_known = |measure: &Measure| report.rungs.iter().any(|rung| measure.worth(rung).is_some());
+    let measures: Vec<Measure> = order.into_iter().filter(is_known).collect();
+    table(&shown, &measures, sink)?;
+    if shown.len() < report.rungs.len() {
+        writeln!(sink, "The {SHOWN} rungs with most steps of {}; all are in --format json.", report.rungs.len())?;
+    }
+    if measures.is_empty() {
+        let line = "What a rung is worth is not known: differences need several seeds.";
+        return paragraph(sink, line, "", "  ");
+    }
+    verdicts(&report.rungs, order, sink)
+}
+
+fn table(rungs: &[&RungWorth], measures: &[Measure], sink: &mut impl Write) -> io::Result<()> {
+    let mut columns = vec![
+        ("rung", Align::Left),
+        ("size", Align::Right),
+        ("% of steps", Align::Right),
+        ("rows", Align::Right),
+        ("decode, % of them", Align::Right),
+    ];
+    columns.extend(measures.iter().map(|measure| (measure.label(), Align::Right)));
+    columns.push(("graphs, MiB", Align::Right));
+    let mut grid = Grid::new(&columns).wrap(2, 6).wrap(4, 8);
+    for index in 0..measures.len() {
+        grid = grid.wrap(5 + index, WORTH_WIDTH);
+    }
+    grid = grid.wrap(5 + measures.len(), 8);
+    let worth: Vec<Vec<String>> = measures
+        .iter()
+        .map(|measure| {
+            let differences: Vec<_> = rungs.iter().map(|rung| measure.worth(rung)).collect();
+            column(&differences, measure.scale())
+        })
+        .collect();
+    let percent = |share: f64| number::fixed(100.0 * share, 2);
+    for (index, rung) in rungs.iter().enumerate() {
+        let mut row = vec![
+            rung.phase.to_string(),
+            rung.size.to_string(),
+            percent(rung.share_of_steps),
+            rung.rows.map_or_else(|| number::UNDEFINED.to_owned(), rows::span),
+            rung.decode_share.map_or_else(|| number::UNDEFINED.to_owned(), percent),
+        ];
+        row.extend(worth.iter().map(|column| column[index].clone()));
+        row.push(number::fixed(rung.memory_bytes as f64 / f64::from(1 << 20), 1));
+        grid.row(row);
+    }
+    grid.write(sink)
+}
+
+/// Rungs that the proposal would not miss, by name.
+fn verdicts(rungs: &[RungWorth], order: [Measure; 3], sink: &mut impl Write) -> io::Result<()> {
+    let sayings = [
+        (Verdict::NotDistinguishable, "Worth not distinguishable from zero"),
+        (Verdict::Equal, "Worth nothing, every seed is the same without"),
+        (Verdict::Worse, "Better without"),
+    ];
+    for (verdict, saying) in sayings {
+        let said = |rung: &&RungWorth| first_verdict(order.map(|measure| measure.worth(rung))) == Some(verdict);
+        let found: Vec<&RungWorth> = rungs.iter().filter(said).collect();
+        if !found.is_empty() {
+            paragraph(sink, &format!("{saying}: {}.", by_phase(&found)), "", "  ")?;
+        }
+    }
+    Ok(())
+}
+
+/// `decode 8 16, prefill 512`; the sizes alone where every step pads to the same ones.
+fn by_phase(rungs: &[&RungWorth]) -> String {
+    let each = |group: &[&RungWorth]| {
+        let sizes: Vec<u32> = group.iter().map(|rung| rung.size).collect();
+        let sizes = number::sizes(&sizes, SIZES_ROOM);
+        if group[0].phase == "all" { sizes } else { format!("{} {sizes}", group[0].phase) }
+    };
+    let groups: Vec<String> = rungs.chunk_by(|a, b| a.phase == b.phase).map(each).collect();
+    groups.join(", ")
+}
