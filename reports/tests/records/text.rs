@@ -142,6 +142,37 @@ fn a_single_change_is_said_in_words() {
     assert_eq!(said("shift", "all", Some(32), Some(12)), "shift 32 to 12");
 }
 
+#[test]
+fn of_many_rungs_those_with_most_steps_are_shown() {
+    let mut report = samples::propose();
+    let rung = report.rungs[0].clone();
+    let rungs = (1..=40_u32).map(|index| {
+        let share_of_steps = if index.is_multiple_of(5) { 0.0 } else { f64::from(index) / 1_000.0 };
+        reports::RungWorth { size: 10_000 + index, share_of_steps, ..rung.clone() }
+    });
+    report.rungs = rungs.collect();
+    let text = shown_proposal(&report);
+    assert!(text.contains("\nThe 32 rungs with most steps of 40; all are in --format json.\n"), "{text}");
+    let shown: Vec<u32> = (10_001..=10_040).filter(|size| text.contains(&format!(" {size} "))).collect();
+    let with_steps: Vec<u32> =
+        (1..=40_u32).filter(|index| !index.is_multiple_of(5)).map(|index| 10_000 + index).collect();
+    assert_eq!(shown, with_steps);
+}
+
+/// What a search that was ended did not come to is not told as a finding.
+#[test]
+fn an_ended_search_says_what_it_did_not_reach() {
+    let mut report = samples::propose();
+    (report.one_change, report.rungs, report.sensitivity) = (None, vec![], vec![]);
+    let text = shown_proposal(&report);
+    assert!(text.contains("\nThe search was ended before it was done"), "{text}");
+    assert!(text.contains("current ladders: none was found before the search was ended.\n"), "{text}");
+    assert!(!text.contains("Rungs of") && !text.contains("the answer stands"), "{text}");
+    report.search.interrupted = false;
+    let text = shown_proposal(&report);
+    assert!(text.contains("none; no size added") && !text.contains("ended"), "{text}");
+}
+
 /// The first figure that can tell decides, the objective before the others.
 #[test]
 fn rungs_that_are_not_worth_their_place_are_named() {

@@ -10,7 +10,7 @@ use crate::text::run::{Line, blocks};
 use crate::{Figure, LadderChoice, LadderSizes, ProposeReport};
 
 /// The figures of every choice, in the order of the rows.
-const MEASURES: [Measure; 16] = [
+pub(super) const MEASURES: [Measure; 16] = [
     Measure::Figure("request_goodput"),
     Measure::Figure("p99_tpot_ms"),
     Measure::Figure("p99_ttft_ms"),
@@ -91,7 +91,7 @@ fn named(report: &ProposeReport) -> Vec<Named<'_>> {
     named
 }
 
-fn same(a: &LadderChoice, b: &LadderChoice) -> bool {
+pub(super) fn same(a: &LadderChoice, b: &LadderChoice) -> bool {
     a.lists == b.lists && a.settings == b.settings
 }
 

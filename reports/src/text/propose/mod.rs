@@ -25,7 +25,10 @@ const DECIDING: [Measure; 3] = [Measure::Figure("request_goodput"), Measure::Fig
 pub fn propose(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
     paragraph(sink, &report.verdict.sentence, "", "  ")?;
     if report.search.interrupted {
-        writeln!(sink, "The search was ended before it was done: this is the best so far.")?;
+        writeln!(
+            sink,
+            "The search was ended before it was done: this is the best so far, and what was not reached is left out."
+        )?;
     }
     writeln!(sink)?;
     head(report, sink)?;
@@ -92,12 +95,12 @@ fn deciding(objective: &str) -> [Measure; 3] {
 
 fn one_change(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
     let Some(change) = &report.one_change else {
-        return paragraph(
-            sink,
-            "Best single change: none; no size added, dropped or shifted gains without taking more memory.",
-            "",
-            "  ",
-        );
+        let none = if report.search.interrupted {
+            "none was found before the search was ended"
+        } else {
+            "none; no size added, dropped or shifted gains without taking more memory"
+        };
+        return paragraph(sink, &format!("Best single change to the current ladders: {none}."), "", "  ");
     };
     let mut line = format!("Best single change to the current ladders: {}", change_in_words(change));
     let found = differences(&change.choice, &report.current, &deciding(&report.asked.objective));
@@ -177,4 +180,32 @@ fn notes(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
         );
     }
     notes.iter().try_for_each(|note| paragraph(sink, note, "- ", "  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::figure;
+
+    #[test]
+    fn the_objective_comes_first_and_the_others_keep_their_order() {
+        let names = |objective| deciding(objective).map(Measure::name);
+        assert_eq!(names("goodput"), ["request_goodput", "p99_tpot_ms", "step_ms_per_request"]);
+        assert_eq!(names("p99_tpot"), ["p99_tpot_ms", "request_goodput", "step_ms_per_request"]);
+        assert_eq!(names("device_time"), ["step_ms_per_request", "request_goodput", "p99_tpot_ms"]);
+    }
+
+    #[test]
+    fn every_figure_named_here_exists() {
+        for measure in choices::MEASURES.iter().chain(&DECIDING) {
+            if let Measure::Figure(name) = measure {
+                assert_eq!(figure(name).name, *name);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_readable_at_every_size() {
+        assert_eq!([96 << 20, 1 << 30, 5 << 29].map(memory), ["96.0 MiB", "1.00 GiB", "2.50 GiB"]);
+    }
 }

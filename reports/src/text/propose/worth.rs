@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::choices::same;
 use super::measure::{Measure, column, first_verdict};
 use super::{deciding, number};
 use crate::text::grid::{Align, Grid};
@@ -23,9 +24,13 @@ pub(super) fn rungs(report: &ProposeReport, sink: &mut impl Write) -> io::Result
         return Ok(());
     }
     writeln!(sink)?;
-    let line =
-        "Rungs of the proposal, by what they are worth: the proposal with the rung minus the proposal without it.";
-    paragraph(sink, line, "", "  ")?;
+    let (whose, whole) = if same(&report.current, &report.proposal) {
+        ("current ladders", "the ladders")
+    } else {
+        ("proposal", "the proposal")
+    };
+    let line = format!("Rungs of the {whose}, by what they are worth: {whole} with the rung minus {whole} without it.");
+    paragraph(sink, &line, "", "  ")?;
     let mut shown: Vec<&RungWorth> = report.rungs.iter().collect();
     shown.sort_by(|a, b| b.share_of_steps.total_cmp(&a.share_of_steps));
     shown.truncate(SHOWN);
