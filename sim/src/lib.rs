@@ -9,6 +9,7 @@
 pub mod commands;
 pub mod cost;
 pub mod engine;
+pub mod flags;
 pub mod limits;
 pub mod metrics;
 pub mod observe;
