@@ -279,7 +279,7 @@ fn choice_runs(lists: &[LadderSizes], scale: f64) -> Vec<CandidateReport> {
 }
 
 /// A difference of which only the verdict was chosen first.
-fn difference(mean: f64, half: f64, verdict: Verdict) -> Difference {
+pub(crate) fn difference(mean: f64, half: f64, verdict: Verdict) -> Difference {
     Difference { mean, low: mean - half, high: mean + half, verdict }
 }
 

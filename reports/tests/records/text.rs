@@ -90,7 +90,7 @@ fn shown_proposal(report: &ProposeReport) -> String {
     for line in text.lines() {
         assert_eq!(line.trim_end(), line, "no blanks at line ends");
         let is_flags = line.starts_with("  --");
-        assert!(is_flags || line.chars().count() <= text::WIDTH, "{} columns: {line}", line.chars().count());
+        assert!(is_flags || line.chars().count() <= text::WIDTH, "{} columns: {text}", line.chars().count());
     }
     text
 }
@@ -157,6 +157,22 @@ fn of_many_rungs_those_with_most_steps_are_shown() {
     let with_steps: Vec<u32> =
         (1..=40_u32).filter(|index| !index.is_multiple_of(5)).map(|index| 10_000 + index).collect();
     assert_eq!(shown, with_steps);
+}
+
+/// Small differences have many decimals: they stay on the page, and on one line where it has room.
+#[test]
+fn small_worths_fit_the_page() {
+    let mut report = samples::propose();
+    for rung in &mut report.rungs {
+        for difference in [&mut rung.request_goodput, &mut rung.p99_tpot_ms, &mut rung.step_ms_per_request] {
+            *difference = Some(samples::difference(0.003_757, 0.002_182, reports::Verdict::Better));
+        }
+    }
+    let wide = shown_proposal(&report);
+    assert!(wide.lines().any(|line| line.matches("+0.003757").count() == 3 && !line.contains('±')), "{wide}");
+    report.rungs.iter_mut().for_each(|rung| rung.request_goodput = None);
+    let narrow = shown_proposal(&report);
+    assert!(narrow.lines().any(|line| line.matches("+0.003757 ±0.002182").count() == 2), "{narrow}");
 }
 
 /// What a search that was ended did not come to is not told as a finding.

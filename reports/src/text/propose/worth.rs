@@ -5,15 +5,21 @@ use std::io::{self, Write};
 use super::choices::same;
 use super::measure::{Measure, column, first_verdict};
 use super::{deciding, number};
-use crate::text::grid::{Align, Grid};
+use crate::text::WIDTH;
+use crate::text::grid::{Align, GAP, Grid};
 use crate::text::prose::paragraph;
 use crate::{ProposeReport, RungWorth, Verdict, rows};
 
 /// Rungs shown, those with most steps.
 const SHOWN: usize = 32;
 
-/// Columns of a difference on one line.
-const WORTH_WIDTH: usize = 15;
+/// Columns of a difference: on one line whatever its decimals, or where there is no room wrapped before its interval.
+const WORTH_WIDTHS: [usize; 2] = [15, 19];
+
+/// Columns of the headings that wrap at each word: of steps, of those that decode, of memory.
+const SHARE_WIDTH: usize = 6;
+const DECODE_WIDTH: usize = 7;
+const MEMORY_WIDTH: usize = 7;
 
 /// Characters of sizes in a sentence.
 const SIZES_ROOM: usize = 80;
@@ -60,11 +66,12 @@ fn table(rungs: &[&RungWorth], measures: &[Measure], sink: &mut impl Write) -> i
     ];
     columns.extend(measures.iter().map(|measure| (measure.label(), Align::Right)));
     columns.push(("graphs, MiB", Align::Right));
-    let mut grid = Grid::new(&columns).wrap(2, 6).wrap(4, 8);
+    let width = worth_width(rungs, measures.len());
+    let mut grid = Grid::new(&columns).wrap(2, SHARE_WIDTH).wrap(4, DECODE_WIDTH);
     for index in 0..measures.len() {
-        grid = grid.wrap(5 + index, WORTH_WIDTH);
+        grid = grid.wrap(5 + index, width);
     }
-    grid = grid.wrap(5 + measures.len(), 8);
+    grid = grid.wrap(5 + measures.len(), MEMORY_WIDTH);
     let worth: Vec<Vec<String>> = measures
         .iter()
         .map(|measure| {
@@ -78,7 +85,7 @@ fn table(rungs: &[&RungWorth], measures: &[Measure], sink: &mut impl Write) -> i
             rung.phase.to_string(),
             rung.size.to_string(),
             percent(rung.share_of_steps),
-            rung.rows.map_or_else(|| number::UNDEFINED.to_owned(), rows::span),
+            rows_of(rung),
             rung.decode_share.map_or_else(|| number::UNDEFINED.to_owned(), percent),
         ];
         row.extend(worth.iter().map(|column| column[index].clone()));
@@ -86,6 +93,20 @@ fn table(rungs: &[&RungWorth], measures: &[Measure], sink: &mut impl Write) -> i
         grid.row(row);
     }
     grid.write(sink)
+}
+
+/// What the other columns leave for each difference.
+fn worth_width(rungs: &[&RungWorth], measures: usize) -> usize {
+    let longest = |cell: fn(&RungWorth) -> String| rungs.iter().map(|rung| cell(rung).len()).max().unwrap_or(0).max(4);
+    let words = longest(|rung| rung.phase.to_string()) + longest(|rung| rung.size.to_string()) + longest(rows_of);
+    let others = words + SHARE_WIDTH + DECODE_WIDTH + MEMORY_WIDTH + 5 * GAP;
+    let [least, most] = WORTH_WIDTHS;
+    // A grid wraps only what is longer than its width by more than the gap.
+    (WIDTH.saturating_sub(others) / measures.max(1)).saturating_sub(2 * GAP).clamp(least, most)
+}
+
+fn rows_of(rung: &RungWorth) -> String {
+    rung.rows.map_or_else(|| number::UNDEFINED.to_owned(), rows::span)
 }
 
 /// Rungs that the proposal would not miss, by name.
