@@ -55,8 +55,8 @@ pub use price::{
 };
 pub use profile::{GroupReport, ProfileReport};
 pub use propose::{
-    FlagsReport, LadderChoice, ProposeQuestion, ProposeReport, ProposeVerdict, RungWorth, STEP_MS_PER_REQUEST,
-    SearchReport, Sensitivity, SensitivityPoint, SingleChange,
+    FlagsFile, FlagsReport, LadderChoice, ProposeQuestion, ProposeReport, ProposeVerdict, RungWorth,
+    STEP_MS_PER_REQUEST, SearchReport, Sensitivity, SensitivityPoint, SingleChange,
 };
 pub use requests::{RequestLog, RequestRecord};
 pub use run::{

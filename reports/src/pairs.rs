@@ -87,4 +87,16 @@ impl Difference {
         };
         Some(Self { mean, low, high, verdict })
     }
+
+    /// The difference of a figure with nothing random about it: an interval without width. `None` where it is not finite.
+    #[must_use]
+    pub fn exact(better: Better, baseline: f64, candidate: f64) -> Option<Self> {
+        let mean = candidate - baseline;
+        let verdict = match (mean == 0.0, (mean > 0.0) == (better == Better::Higher)) {
+            (true, _) => Verdict::Equal,
+            (false, true) => Verdict::Better,
+            (false, false) => Verdict::Worse,
+        };
+        mean.is_finite().then_some(Self { mean, low: mean, high: mean, verdict })
+    }
 }

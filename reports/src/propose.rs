@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Better, CandidateReport, Difference, EngineReport, Figure, LadderSizes, Name, PairReport, ProfileReport,
+    Better, CandidateReport, Difference, EngineReport, FIGURES, Figure, LadderSizes, Name, PairReport, ProfileReport,
     ScenarioReport, SeedsError, Warning,
 };
 
@@ -93,7 +93,8 @@ pub struct LadderChoice {
     pub figures: CandidateReport,
     /// Time that steps take, by request: mean step duration times steps over completed requests, ms.
     pub step_ms_per_request: Figure,
-    /// Paired differences to the current ladders, [`STEP_MS_PER_REQUEST`] among them; null for those, and for a single run.
+    /// Paired differences to the current ladders, [`STEP_MS_PER_REQUEST`] among them; null for those. Exact, with intervals
+    /// without width, where the traffic draws nothing at random.
     pub against_current: Option<PairReport>,
 }
 
@@ -101,7 +102,8 @@ pub struct LadderChoice {
 pub const STEP_MS_PER_REQUEST: &str = "step_ms_per_request";
 
 impl LadderChoice {
-    /// Ladders with their runs, one a seed; `current` are those of the current ladders on the same traffic, seed by seed.
+    /// Ladders with their runs, one a seed; `current` are those of the current ladders on the same traffic, seed by seed. A
+    /// single run of traffic that is drawn says nothing: leave `current` out.
     ///
     /// # Errors
     /// [`SeedsError`] as [`CandidateReport::over_seeds`].
@@ -117,20 +119,28 @@ impl LadderChoice {
             settings,
             figures: CandidateReport::over_seeds(runs)?,
             step_ms_per_request: Figure::over_seeds(&step_ms),
-            against_current: current.filter(|_| runs.len() > 1).map(|current| Self::pair(current, runs)),
+            against_current: current.map(|current| Self::pair(current, runs)),
         })
     }
 
-    /// As [`PairReport::between`], with [`STEP_MS_PER_REQUEST`] among the differences.
+    /// As [`PairReport::between`], with [`STEP_MS_PER_REQUEST`] among the differences; a single run is taken for traffic that
+    /// draws nothing at random, and its differences are exact.
     #[must_use]
     pub fn pair(baseline: &[CandidateReport], candidate: &[CandidateReport]) -> PairReport {
-        let step_ms = |runs: &[CandidateReport]| runs.iter().map(step_ms_per_request).collect::<Option<Vec<f64>>>();
-        let difference = match (step_ms(baseline), step_ms(candidate)) {
-            (Some(baseline), Some(candidate)) => Difference::paired(Better::Lower, &baseline, &candidate),
-            _ => None,
-        };
         let mut pair = PairReport::between(baseline, candidate);
-        pair.differences.extend(difference.map(|difference| (STEP_MS_PER_REQUEST.to_owned(), difference)));
+        let step_ms = |runs: &[CandidateReport]| runs.iter().map(step_ms_per_request).collect::<Option<Vec<f64>>>();
+        let step_ms = step_ms(baseline).zip(step_ms(candidate));
+        let step_ms = if let ([baseline], [candidate]) = (baseline, candidate) {
+            let judged = FIGURES.iter().filter(|spec| spec.better != Better::Neither);
+            pair.differences.extend(judged.filter_map(|spec| {
+                let (baseline, candidate) = ((spec.get)(baseline).mean()?, (spec.get)(candidate).mean()?);
+                Some((spec.name.to_owned(), Difference::exact(spec.better, baseline, candidate)?))
+            }));
+            step_ms.and_then(|(baseline, candidate)| Difference::exact(Better::Lower, baseline[0], candidate[0]))
+        } else {
+            step_ms.and_then(|(baseline, candidate)| Difference::paired(Better::Lower, &baseline, &candidate))
+        };
+        pair.differences.extend(step_ms.map(|difference| (STEP_MS_PER_REQUEST.to_owned(), difference)));
         pair
     }
 }
@@ -154,12 +164,14 @@ pub struct RungWorth {
     pub rows: Option<[u32; 2]>,
     /// Share of those steps in which everybody decodes.
     pub decode_share: Option<f64>,
-    /// With the rung minus without, requests good per second; null where undefined or without several runs.
+    /// With the rung minus without, requests good per second; null where undefined.
     pub request_goodput: Option<Difference>,
     /// With the rung minus without, p99 TPOT, ms.
     pub p99_tpot_ms: Option<Difference>,
     /// With the rung minus without, step time of a request, ms.
     pub step_ms_per_request: Option<Difference>,
+    /// With the rung minus without, mean step, ms: what is left to compare where steps are given without requests.
+    pub mean_step_ms: Option<Difference>,
     /// Device memory that the rung takes, bytes.
     pub memory_bytes: i64,
     /// Start-up that the rung takes, s.
@@ -209,14 +221,28 @@ pub struct SensitivityPoint {
 pub struct FlagsReport {
     /// The engine and its version.
     pub target: String,
-    /// The flags, one shell line.
+    /// Environment variables that the server needs, as `NAME=value`; mostly none.
+    pub environment: Vec<String>,
+    /// The flags, one shell line, to be put behind the server's command; empty where the engine does the same without any.
     pub shell: String,
+    /// The file that a flag names; null where the flags say all.
+    pub file: Option<FlagsFile>,
     /// The same as the engine's own JSON.
     pub json: serde_json::Value,
     /// What to know when pasting them.
     pub notes: Vec<String>,
-    /// Whether the engine, by its own rules, makes exactly the graphs of the proposal from these flags.
-    pub exact: bool,
+    /// Whether the engine, by its own rules, makes exactly the graphs of the proposal from these flags; null where it is not
+    /// simulated.
+    pub exact: Option<bool>,
+}
+
+/// A configuration file that flags name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlagsFile {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
 }
 
 #[cfg(test)]
@@ -246,12 +272,30 @@ mod tests {
     }
 
     #[test]
-    fn one_run_has_no_differences_and_no_request_no_time_of_one() {
-        let choice = LadderChoice::over_seeds(vec![], vec![], &[run(9.0, 100)], Some(&[run(10.0, 100)]));
+    fn one_run_is_compared_exactly_and_without_requests_there_is_no_time_of_one() {
+        let choice = LadderChoice::over_seeds(vec![], vec![], &[run(9.0, 100)], Some(&[run(10.0, 90)]));
         let choice = choice.expect("one run");
-        assert_eq!((choice.step_ms_per_request, choice.against_current), (Figure::Value(18.0), None));
+        assert_eq!(choice.step_ms_per_request, Figure::Value(18.0));
+        let pair = choice.against_current.expect("there are current ladders");
+        let exactly = |name: &str| (pair.differences[name].mean, pair.differences[name].verdict);
+        assert_eq!(exactly("mean_step_ms"), (-1.0, Verdict::Better));
+        assert_eq!(exactly("completed"), (10.0, Verdict::Better));
+        assert_eq!(pair.differences["mean_step_ms"].low.to_bits(), pair.differences["mean_step_ms"].high.to_bits());
+        assert!(!pair.differences.contains_key("steps"), "no side of it is better");
         let pair = LadderChoice::pair(&[run(9.0, 100), run(9.0, 0)], &[run(9.0, 100), run(9.0, 100)]);
         assert!(!pair.differences.contains_key(STEP_MS_PER_REQUEST));
         assert!(LadderChoice::over_seeds(vec![], vec![], &[], None).is_err());
+    }
+
+    #[test]
+    fn exact_differences_know_which_side_is_better() {
+        let verdict =
+            |better, candidate| Difference::exact(better, 2.0, candidate).map(|difference| difference.verdict);
+        assert_eq!(verdict(Better::Higher, 3.0), Some(Verdict::Better));
+        assert_eq!(verdict(Better::Higher, 1.0), Some(Verdict::Worse));
+        assert_eq!(verdict(Better::Lower, 1.0), Some(Verdict::Better));
+        assert_eq!(verdict(Better::Lower, 3.0), Some(Verdict::Worse));
+        assert_eq!(verdict(Better::Lower, 2.0), Some(Verdict::Equal));
+        assert_eq!(verdict(Better::Lower, f64::NAN), None);
     }
 }

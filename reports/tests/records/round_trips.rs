@@ -35,6 +35,7 @@ fn every_report_reads_back() {
         }
     }
     round_trip(&samples::propose());
+    round_trip(&samples::propose_for_steps());
     insta::assert_snapshot!("json_propose", round_trip(&samples::propose_nothing()));
     insta::assert_snapshot!("json_explain", round_trip(&samples::explain()));
 }

@@ -1,14 +1,14 @@
 //! Records with plausible figures, no two alike, so that a mixed-up column shows.
 
 use reports::{
-    Alternative, ArtifactReport, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms, DescriptorRecord,
-    Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, FlagsReport, GroupReport, LadderCandidate,
-    LadderChoice, LadderCounts, LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate,
-    PriceReport, PriceRung, ProfileReport, ProposeQuestion, ProposeReport, ProposeVerdict, ReplayCounts,
-    ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, RungWorth, STEP_SCHEMA, SWEEP_SCHEMA, Saving,
-    Scale, ScenarioReport, SearchReport, Sensitivity, SensitivityPoint, SingleChange, SloReport, StartMemory,
-    StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector,
-    SweepManifest, SweepPoint, SweepReport, SweepSetting, SweptFile, Verdict, Warning,
+    Alternative, ArtifactReport, Better, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms,
+    DescriptorRecord, Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, FlagsFile, FlagsReport,
+    GroupReport, LadderCandidate, LadderChoice, LadderCounts, LadderReport, LadderSizes, PaddedSpan, PairReport,
+    PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport, ProposeQuestion, ProposeReport, ProposeVerdict,
+    ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, RungWorth, STEP_SCHEMA,
+    SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SearchReport, Sensitivity, SensitivityPoint, SingleChange, SloReport,
+    StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport, StepTimes, SweepAxis,
+    SweepCollector, SweepManifest, SweepPoint, SweepReport, SweepSetting, SweptFile, Verdict, Warning,
 };
 use serde_json::json;
 
@@ -351,6 +351,7 @@ fn worths() -> Vec<RungWorth> {
         request_goodput: Some(difference(0.0, 0.0, Equal)),
         p99_tpot_ms: Some(difference(0.0, 0.0, Equal)),
         step_ms_per_request: Some(difference(0.0, 0.0, Equal)),
+        mean_step_ms: Some(difference(0.0, 0.0, Equal)),
         memory_bytes: 24 << 20,
         startup_s: 0.25,
     };
@@ -411,28 +412,35 @@ fn sensitivity() -> Vec<Sensitivity> {
 }
 
 fn flags() -> Vec<FlagsReport> {
+    let flags = |target: &str, shell: &str, exact: Option<bool>| FlagsReport {
+        target: target.into(),
+        environment: vec![],
+        shell: shell.into(),
+        file: None,
+        json: json!({ "cudagraph_capture_sizes": [8, 16, 24, 40, 96, 384, 2048] }),
+        notes: vec![],
+        exact,
+    };
+    let config = r#"--compilation-config '{"cudagraph_capture_sizes":[8,16,24,40,96,384,2048]}'"#;
+    let note =
+        "this version has one list for both kinds of step: prefill pads to 8, 16, 24, 40 and 96 too, and decode to 384";
     vec![
-            FlagsReport {
-                target: "vllm 0.33.0".into(),
-                shell: "--max-num-seqs 96 --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\
-                        \"cudagraph_capture_sizes\":[8,16,24,40,96,384,2048]}'"
-                    .into(),
-                json: json!({ "cudagraph_capture_sizes": [8, 16, 24, 40, 96, 384, 2048] }),
-                notes: vec![
-                    "this version has one list for both kinds of step: prefill pads to 8, 16, 24, 40 and 96 too, and decode \
-                     keeps its own sizes"
-                        .into(),
-                ],
-                exact: false,
-            },
-            FlagsReport {
-                target: "vllm main".into(),
-                shell: "--max-num-seqs 96 --decode-capture-sizes 8 16 24 40 96".into(),
-                json: json!([8, 16, 24, 40, 96]),
-                notes: vec![],
-                exact: true,
-            },
-        ]
+        FlagsReport {
+            environment: vec!["VLLM_USE_BREAKABLE_CUDAGRAPH=1".into()],
+            notes: vec![note.into()],
+            ..flags("vLLM 0.33.0", config, Some(false))
+        },
+        flags("vLLM main", "--max-num-seqs 96 --decode-capture-sizes 8 16 24 40 96", Some(true)),
+        FlagsReport {
+            file: Some(FlagsFile {
+                name: "graphs.yaml".into(),
+                text: "cuda_graph_config:\n  batch_sizes: [8, 16, 24, 40, 96]\n  enable_padding: true\n".into(),
+            }),
+            notes: vec!["graphs for steps that compute prompts are other options there".into()],
+            ..flags("TensorRT-LLM", "--config graphs.yaml", None)
+        },
+        flags("SGLang 0.5.23", "", Some(true)),
+    ]
 }
 
 /// A proposal of one run without an SLO: the current ladders stay, and whatever may be null is.
@@ -447,10 +455,11 @@ pub(crate) fn propose_nothing() -> ProposeReport {
         request_goodput: None,
         p99_tpot_ms: None,
         step_ms_per_request: None,
+        mean_step_ms: None,
         ..rung.clone()
     };
     ProposeReport {
-        scenario: ScenarioReport { requests: None, slo: None, ..scenario() },
+        scenario: ScenarioReport { slo: None, ..scenario() },
         asked: ProposeQuestion {
             objective: "device_time".into(),
             graph_memory_bytes: None,
@@ -478,6 +487,41 @@ pub(crate) fn propose_nothing() -> ProposeReport {
         sensitivity: vec![Sensitivity { what: "rate".into(), points: vec![], holds: [1.0, 1.0] }],
         flags: vec![],
         ..full
+    }
+}
+
+/// A proposal for given steps without requests, compared exactly.
+pub(crate) fn propose_for_steps() -> ProposeReport {
+    let run = |mean_step_ms: f64, memory_bytes: u64| CandidateReport {
+        cudagraph_mode: "FULL".into(),
+        steps: 2_000_u64.into(),
+        mean_step_ms: mean_step_ms.into(),
+        waste_share: 0.218_849.into(),
+        fallback_rate: 0.0.into(),
+        descriptors_captured: 5_u64.into(),
+        graph_memory_bytes: memory_bytes.into(),
+        ..CandidateReport::default()
+    };
+    let list = |sizes: &[u32]| vec![LadderSizes { phase: "all".into(), unit: "tokens".into(), sizes: sizes.to_vec() }];
+    let current = [run(5.473_2, 120 << 20)];
+    let choice = |sizes: &[u32], run: CandidateReport, current: Option<&[CandidateReport]>| {
+        LadderChoice::over_seeds(list(sizes), vec![], &[run], current).expect("one run")
+    };
+    let nothing = propose_nothing();
+    let mean_step_ms = |with: f64, without: f64| Difference::exact(Better::Lower, without, with);
+    let rung = |size: u32, without: f64| RungWorth {
+        size,
+        mean_step_ms: mean_step_ms(5.176_5, without),
+        ..nothing.rungs[0].clone()
+    };
+    ProposeReport {
+        scenario: ScenarioReport { requests: None, slo: None, ..scenario() },
+        verdict: ProposeVerdict { kind: "change".into(), sentence: "Change the ladder: steps take 5.4 % less.".into() },
+        proposal: choice(&[1, 4, 8, 12, 16], run(5.176_5, 96 << 20), Some(&current)),
+        front: vec![choice(&[], run(5.557_2, 0), Some(&current))],
+        rungs: vec![rung(12, 5.473_2), rung(16, 5.176_5)],
+        current: choice(&[1, 4, 8, 16, 32], current[0].clone(), None),
+        ..nothing
     }
 }
 

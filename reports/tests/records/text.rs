@@ -105,6 +105,11 @@ fn propose_nothing() {
     insta::assert_snapshot!(shown_proposal(&samples::propose_nothing()));
 }
 
+#[test]
+fn propose_for_steps() {
+    insta::assert_snapshot!(shown_proposal(&samples::propose_for_steps()));
+}
+
 /// The whole list of what to paste is there, and a front of a hundred is still a page.
 #[test]
 fn a_long_front_is_cut_and_flags_are_not() {

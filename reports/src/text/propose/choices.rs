@@ -3,18 +3,22 @@
 use std::io::{self, Write};
 
 use super::measure::Measure;
-use super::{deciding, number};
+use super::{STEP_MEAN, deciding, is_of_steps, number};
 use crate::text::grid::{Align, Grid};
 use crate::text::prose::paragraph;
 use crate::text::run::{Line, blocks};
 use crate::{Figure, LadderChoice, LadderSizes, ProposeReport};
 
-/// The figures of every choice, in the order of the rows.
-pub(super) const MEASURES: [Measure; 16] = [
+/// What requests get of a choice; steps that are given without requests have their mean instead.
+pub(super) const OF_REQUESTS: [Measure; 4] = [
     Measure::Figure("request_goodput"),
     Measure::Figure("p99_tpot_ms"),
     Measure::Figure("p99_ttft_ms"),
     Measure::StepTime,
+];
+
+/// How a choice runs its steps, and what it takes.
+pub(super) const OF_GRAPHS: [Measure; 12] = [
     Measure::Figure("waste_share"),
     Measure::Figure("fallback_rate"),
     Measure::Figure("fallbacks.above_ceiling"),
@@ -64,7 +68,7 @@ pub(super) fn choices(report: &ProposeReport, sink: &mut impl Write) -> io::Resu
         return Ok(());
     }
     writeln!(sink)?;
-    beside(&others, sink)?;
+    beside(report, &others, sink)?;
     differences(report, &others, sink)
 }
 
@@ -147,11 +151,8 @@ fn comparison(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
     let mut grid = Grid::new(&columns);
     let modes = compared.iter().map(|choice| choice.figures.cudagraph_mode.clone());
     grid.row(std::iter::once("cudagraph_mode".to_owned()).chain(modes));
-    for measure in MEASURES {
+    for measure in measures(report, compared) {
         let figures: Vec<Figure> = compared.iter().map(|choice| measure.of(choice)).collect();
-        if !is_worth_a_row(measure, &figures) {
-            continue;
-        }
         let mut row = vec![measure.label().to_owned()];
         row.extend(number::row(&figures, measure.scale()));
         if is_paired {
@@ -163,6 +164,16 @@ fn comparison(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
     grid.write(sink)
 }
 
+/// The figures of these choices, in the order of the rows.
+fn measures(report: &ProposeReport, choices: &[&LadderChoice]) -> Vec<Measure> {
+    let first: &[Measure] = if is_of_steps(report) { &[STEP_MEAN] } else { &OF_REQUESTS };
+    let worth_a_row = |measure: &&Measure| {
+        let figures: Vec<Figure> = choices.iter().map(|choice| measure.of(choice)).collect();
+        is_worth_a_row(**measure, &figures)
+    };
+    first.iter().chain(&OF_GRAPHS).filter(worth_a_row).copied().collect()
+}
+
 /// A cause that never occurred says no more than its absence.
 fn is_worth_a_row(measure: Measure, figures: &[Figure]) -> bool {
     let is_detail = measure.label().starts_with(' ');
@@ -170,14 +181,12 @@ fn is_worth_a_row(measure: Measure, figures: &[Figure]) -> bool {
 }
 
 /// The other choices, figures down, in as many blocks as the width needs.
-fn beside(others: &[&Named<'_>], sink: &mut impl Write) -> io::Result<()> {
+fn beside(report: &ProposeReport, others: &[&Named<'_>], sink: &mut impl Write) -> io::Result<()> {
+    let choices: Vec<&LadderChoice> = others.iter().map(|named| named.choice).collect();
     let mut lines = Vec::new();
-    for measure in MEASURES {
-        let figures: Vec<Figure> = others.iter().map(|named| measure.of(named.choice)).collect();
-        if is_worth_a_row(measure, &figures) {
-            let cells = number::row(&figures, measure.scale());
-            lines.push(Line { label: measure.label().to_owned(), cells });
-        }
+    for measure in measures(report, &choices) {
+        let figures: Vec<Figure> = choices.iter().map(|choice| measure.of(choice)).collect();
+        lines.push(Line { label: measure.label().to_owned(), cells: number::row(&figures, measure.scale()) });
     }
     let names: Vec<&str> = others.iter().map(|named| named.name.as_str()).collect();
     blocks(&names, &lines, sink)
@@ -185,13 +194,12 @@ fn beside(others: &[&Named<'_>], sink: &mut impl Write) -> io::Result<()> {
 
 /// Paired differences of the other choices from the current ladders.
 fn differences(report: &ProposeReport, others: &[&Named<'_>], sink: &mut impl Write) -> io::Result<()> {
-    let [first, second, third] = deciding(&report.asked.objective);
-    let measures = [first, second, third, Measure::Figure("p99_ttft_ms")];
+    let measures = deciding(report).into_iter().chain([Measure::Figure("p99_ttft_ms")]);
     let is_defined = |measure: &Measure| {
         let pairs = others.iter().filter_map(|named| named.choice.against_current.as_ref());
         pairs.into_iter().any(|pair| pair.differences.contains_key(measure.name()))
     };
-    let measures: Vec<Measure> = measures.into_iter().filter(is_defined).collect();
+    let measures: Vec<Measure> = measures.filter(is_defined).collect();
     if measures.is_empty() {
         return Ok(());
     }

@@ -53,6 +53,7 @@ impl Measure {
         match self {
             Self::Figure("request_goodput") => rung.request_goodput,
             Self::Figure("p99_tpot_ms") => rung.p99_tpot_ms,
+            Self::Figure("mean_step_ms") => rung.mean_step_ms,
             Self::Figure(_) => None,
             Self::StepTime => rung.step_ms_per_request,
         }

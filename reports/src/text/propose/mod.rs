@@ -13,10 +13,13 @@ use super::prose::paragraph;
 use super::provenance::provenance;
 use super::run::interval_and_verdict;
 use super::{engine_line, number, slo_line};
-use crate::{Figure, LadderChoice, ProposeReport, Scale, SearchReport, SingleChange};
+use crate::{Figure, LadderChoice, ProposeReport, Scale, SingleChange};
 
 /// The figures that decide, in this order where the objective leaves ladders equal.
 const DECIDING: [Measure; 3] = [Measure::Figure("request_goodput"), Measure::Figure("p99_tpot_ms"), Measure::StepTime];
+
+/// What decides where steps are given without requests.
+const STEP_MEAN: Measure = Measure::Figure("mean_step_ms");
 
 /// Writes the report of `sim propose`, warnings left out.
 ///
@@ -39,7 +42,7 @@ pub fn propose(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> 
     load::sensitivity(&report.sensitivity, sink)?;
     flags::flags(&report.flags, sink)?;
     writeln!(sink)?;
-    searched(&report.search, sink)?;
+    searched(report, sink)?;
     writeln!(sink)?;
     provenance(&report.profile, sink)?;
     writeln!(sink)?;
@@ -81,8 +84,18 @@ fn memory(bytes: u64) -> String {
     }
 }
 
+/// Whether steps were given, and no request.
+fn is_of_steps(report: &ProposeReport) -> bool {
+    report.scenario.requests.is_none_or(|requests| requests == 0)
+}
+
+/// The figures that ladders are compared by, the one that decides first.
+fn deciding(report: &ProposeReport) -> Vec<Measure> {
+    if is_of_steps(report) { vec![STEP_MEAN] } else { order(&report.asked.objective).into() }
+}
+
 /// The deciding figures, the objective first.
-fn deciding(objective: &str) -> [Measure; 3] {
+fn order(objective: &str) -> [Measure; 3] {
     let first = match objective {
         "p99_tpot" => 1,
         "device_time" => 2,
@@ -103,7 +116,7 @@ fn one_change(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
         return paragraph(sink, &format!("Best single change to the current ladders: {none}."), "", "  ");
     };
     let mut line = format!("Best single change to the current ladders: {}", change_in_words(change));
-    let found = differences(&change.choice, &report.current, &deciding(&report.asked.objective));
+    let found = differences(&change.choice, &report.current, &deciding(report));
     if !found.is_empty() {
         line = format!("{line}: {}", found.join("; "));
     }
@@ -136,14 +149,19 @@ fn differences(choice: &LadderChoice, current: &LadderChoice, measures: &[Measur
     found
 }
 
-fn searched(search: &SearchReport, sink: &mut impl Write) -> io::Result<()> {
+fn searched(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
+    let search = &report.search;
     let plural =
         |count: u64, what: &str| format!("{} {what}{}", number::count(count), if count == 1 { "" } else { "s" });
+    let ladders = plural(search.ladders, "ladder");
+    if is_of_steps(report) {
+        let line = format!("Searched on the given steps, which are priced and not simulated: {ladders}.");
+        return paragraph(sink, &line, "", "  ");
+    }
     let end = if search.interrupted { "ended early" } else { "until the histogram of steps stood still" };
     let line = format!(
-        "Searched on {}: {} in {}, {}, {end}.",
+        "Searched on {}: {ladders} in {}, {}, {end}.",
         seeds(&search.seeds),
-        plural(search.ladders, "ladder"),
         plural(search.runs, "run"),
         plural(search.rounds.into(), "round"),
     );
@@ -175,7 +193,7 @@ fn notes(report: &ProposeReport, sink: &mut impl Write) -> io::Result<()> {
         ));
     } else {
         notes.push(
-            "One run has no intervals: what differs here differs on this traffic, and may not on other traffic."
+            "Nothing here is drawn at random: differences are exact for it, and may be others on other traffic."
                 .to_owned(),
         );
     }
@@ -189,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_objective_comes_first_and_the_others_keep_their_order() {
-        let names = |objective| deciding(objective).map(Measure::name);
+        let names = |objective| order(objective).map(Measure::name);
         assert_eq!(names("goodput"), ["request_goodput", "p99_tpot_ms", "step_ms_per_request"]);
         assert_eq!(names("p99_tpot"), ["p99_tpot_ms", "request_goodput", "step_ms_per_request"]);
         assert_eq!(names("device_time"), ["step_ms_per_request", "request_goodput", "p99_tpot_ms"]);
@@ -197,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_figure_named_here_exists() {
-        for measure in choices::MEASURES.iter().chain(&DECIDING) {
+        for measure in choices::OF_REQUESTS.iter().chain(&choices::OF_GRAPHS).chain(&DECIDING).chain([&STEP_MEAN]) {
             if let Measure::Figure(name) = measure {
                 assert_eq!(figure(name).name, *name);
             }

@@ -42,18 +42,17 @@ pub(super) fn rungs(report: &ProposeReport, sink: &mut impl Write) -> io::Result
     shown.truncate(SHOWN);
     let is_shown = |rung: &&RungWorth| shown.iter().any(|other| std::ptr::eq(*other, *rung));
     let shown: Vec<&RungWorth> = report.rungs.iter().filter(is_shown).collect();
-    let order = deciding(&report.asked.objective);
     let is_known = |measure: &Measure| report.rungs.iter().any(|rung| measure.worth(rung).is_some());
-    let measures: Vec<Measure> = order.into_iter().filter(is_known).collect();
+    let measures: Vec<Measure> = deciding(report).into_iter().filter(is_known).collect();
     table(&shown, &measures, sink)?;
     if shown.len() < report.rungs.len() {
         writeln!(sink, "The {SHOWN} rungs with most steps of {}; all are in --format json.", report.rungs.len())?;
     }
     if measures.is_empty() {
-        let line = "What a rung is worth is not known: differences need several seeds.";
+        let line = "What a rung is worth is not known here.";
         return paragraph(sink, line, "", "  ");
     }
-    verdicts(&report.rungs, order, sink)
+    verdicts(&report.rungs, &measures, sink)
 }
 
 fn table(rungs: &[&RungWorth], measures: &[Measure], sink: &mut impl Write) -> io::Result<()> {
@@ -110,14 +109,15 @@ fn rows_of(rung: &RungWorth) -> String {
 }
 
 /// Rungs that the proposal would not miss, by name.
-fn verdicts(rungs: &[RungWorth], order: [Measure; 3], sink: &mut impl Write) -> io::Result<()> {
+fn verdicts(rungs: &[RungWorth], measures: &[Measure], sink: &mut impl Write) -> io::Result<()> {
     let sayings = [
         (Verdict::NotDistinguishable, "Worth not distinguishable from zero"),
-        (Verdict::Equal, "Worth nothing, every seed is the same without"),
+        (Verdict::Equal, "Worth nothing, all is the same without"),
         (Verdict::Worse, "Better without"),
     ];
     for (verdict, saying) in sayings {
-        let said = |rung: &&RungWorth| first_verdict(order.map(|measure| measure.worth(rung))) == Some(verdict);
+        let said =
+            |rung: &&RungWorth| first_verdict(measures.iter().map(|measure| measure.worth(rung))) == Some(verdict);
         let found: Vec<&RungWorth> = rungs.iter().filter(said).collect();
         if !found.is_empty() {
             paragraph(sink, &format!("{saying}: {}.", by_phase(&found)), "", "  ")?;
