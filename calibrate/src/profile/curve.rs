@@ -48,6 +48,26 @@ impl Curve {
         }
     }
 
+    /// The same curve with everything above its value at the first knot `factor` times as much: what a row more costs.
+    #[must_use]
+    pub fn with_slope(&self, factor: f64) -> Self {
+        let scaled = |first: f64, value: f64| first + factor * (value - first);
+        match self {
+            Self::Table(table) => {
+                let first = table.y[0];
+                let y = table.y.iter().map(|&value| scaled(first, value)).collect();
+                Self::Table(Table { y, ..table.clone() })
+            }
+            Self::Line(line) => Self::Line(Line {
+                x0: line.valid[0],
+                y0: line.y0 + line.slope * (line.valid[0] - line.x0),
+                slope: line.slope * factor,
+                ..*line
+            }),
+            Self::Constant(value) => Self::Constant(*value),
+        }
+    }
+
     /// The cost at `x`, or at the end of the range that lies nearest to it.
     pub fn within(&self, x: f64) -> f64 {
         let [first, last] = match self {

@@ -66,6 +66,18 @@ pub enum Failure {
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
+    /// There is no proposal.
+    #[error("{message}")]
+    NoProposal {
+        /// Why.
+        message: String,
+        /// What to do.
+        #[help]
+        help: Option<String>,
+    },
+    /// The user ended it; what was known by then is written.
+    #[error("interrupted: the answer is the best so far")]
+    Interrupted,
     /// A law was broken.
     #[error("{message}")]
     #[diagnostic(help("please report it with the scenario and the seed"))]
@@ -101,7 +113,9 @@ impl Failure {
             | Self::Profile(_)
             | Self::Traffic(_)
             | Self::Point { .. }
+            | Self::NoProposal { .. }
             | Self::SweepFolder(_) => Exit::BadInput,
+            Self::Interrupted => Exit::Interrupted,
             Self::Law { .. } => Exit::LawBroken,
         }
     }

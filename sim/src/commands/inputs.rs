@@ -6,6 +6,7 @@ use std::path::Path;
 use calibrate::profile::{Profile, ProfileError};
 
 use super::failure::Failure;
+use crate::propose::error::ProposeError;
 use crate::scenario::{Candidate, ProfileSource, Scenario};
 use crate::server::{Setup, SetupError};
 use crate::time::SimTime;
@@ -91,6 +92,17 @@ impl Inputs {
         };
         first.transpose()?;
         Ok(())
+    }
+
+    /// Why there is no proposal to replace a candidate.
+    #[must_use]
+    pub(super) fn no_proposal(&self, candidate: &Candidate, error: ProposeError) -> Failure {
+        match error {
+            ProposeError::Setup(error) => self.reject(candidate, &error),
+            ProposeError::Traffic(error) => error.into(),
+            ProposeError::Server(error) => error.into(),
+            other => Failure::NoProposal { help: Some(other.help()), message: other.to_string() },
+        }
     }
 
     /// A refusal of one candidate, pointed at its place in the scenario.

@@ -10,6 +10,7 @@ mod ladder;
 mod merge;
 mod other_graphs;
 mod price;
+mod propose;
 mod run;
 mod startup;
 mod sweep;
@@ -61,6 +62,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Propose(propose::Arguments),
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
     Price(price::Arguments),
@@ -91,6 +93,7 @@ impl Cli {
     pub fn execute(self, out: &mut impl Write) -> Result<(), Failure> {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
+            Command::Propose(arguments) => propose::execute(&arguments, out),
             Command::Sweep(arguments) => sweep::execute(&arguments, out),
             Command::Merge(arguments) => merge::execute(&arguments, out),
             Command::Price(arguments) => price::execute(&arguments, out),

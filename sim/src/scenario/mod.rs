@@ -17,7 +17,7 @@ mod objectives;
 mod other_graphs;
 mod server;
 mod sglang;
-mod size;
+pub mod size;
 
 use std::fs::File;
 use std::io::Read;

@@ -8,7 +8,7 @@ use crate::limits::MEMORY_BYTES_MAX;
 ///
 /// # Errors
 /// One sentence on what was expected.
-pub(super) fn parse_size(text: &str) -> Result<Bytes, String> {
+pub fn parse_size(text: &str) -> Result<Bytes, String> {
     let size: Bytes = text.parse().map_err(|error: kernels::units::BytesError| error.to_string())?;
     match size.0 {
         0 => Err("expected more than zero bytes".to_owned()),

@@ -13,6 +13,7 @@ mod lengths;
 mod prefixes;
 mod random;
 mod ranks;
+mod scaled;
 mod shares;
 mod stream;
 mod trace;

@@ -1,0 +1,150 @@
+//! `sim propose`: the best bucket set under a memory budget.
+
+mod ended;
+mod question;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use reports::{ProposeReport, SearchReport, Warning};
+
+use self::ended::on_signal;
+use super::failure::Failure;
+use super::format::Format;
+use super::inputs::Inputs;
+use super::run::comparison::seeds;
+use crate::propose::answer::{Answer, answer};
+use crate::propose::objective::Objective;
+use crate::propose::search::{Found, search};
+use crate::propose::stop::Stop;
+use crate::propose::trials::Trials;
+use crate::scenario::Candidate;
+use crate::{record, warnings};
+
+/// Find the best capture sizes under a budget.
+///
+/// Simulates the ladder in force, takes the steps it runs, finds the best ladders for those exactly, simulates them on the
+/// same traffic, and goes on until the steps stand still and no single rung more, less or elsewhere helps. What comes out is
+/// checked on traffic of other seeds: the figures are from there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sim propose scenarios/chunked.toml
+      Better capture sizes than those in force (the first candidate), with reasons and flags.
+  sim propose scenarios/chunked.toml --graph-memory 1GiB --startup 60s --max-descriptors 40
+      The best ones within a budget.
+  sim propose scenarios/chunked.toml --candidate textbook --objective p99_tpot --format json
+      Instead of another candidate, for the tail of TPOT, for a program to read.
+
+Ctrl-C ends the search and prints the best so far; a second one ends at once.")]
+pub(super) struct Arguments {
+    /// The scenario file.
+    scenario: PathBuf,
+    /// The candidate that is in force [default: the first].
+    #[arg(long, value_name = "NAME")]
+    candidate: Option<String>,
+    /// Most device memory of all graphs [default: the scenario's budget].
+    #[arg(long, value_name = "SIZE", value_parser = crate::scenario::size::parse_size)]
+    graph_memory: Option<kernels::units::Bytes>,
+    /// Longest start-up, from loaded weights to the first request [default: the scenario's budget].
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    startup: Option<std::time::Duration>,
+    /// Most descriptors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_descriptors: Option<u32>,
+    /// What is best: goodput, p99_tpot or device_time. What they cannot tell apart is decided by the others.
+    #[arg(long, value_name = "WHAT", default_value_t)]
+    objective: Objective,
+    /// Price with this profile instead: a built-in name (`calibrate list`) or a file.
+    #[arg(long, value_name = "FILE|NAME")]
+    profile: Option<String>,
+    /// First seed of the traffic that ladders are chosen on [default: the scenario's].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    seed: Option<u64>,
+    /// Choose on K seeds (the seed, the seed + 1, ...).
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    seeds: u32,
+    /// Check on K other seeds.
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    check_seeds: u32,
+    /// How the answer is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
+    inputs.scenario.simulable()?;
+    inputs.select(arguments.candidate.as_slice())?;
+    inputs.scenario.candidates.truncate(1);
+    let setups = inputs.prepare_all()?;
+    let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
+    super::warn(&before);
+    let stop = on_signal();
+    let report = propose(arguments, &inputs, before, &stop)?;
+    match arguments.format {
+        Format::Json => reports::json::write(&report, out),
+        Format::Text | Format::Csv => reports::json::write(&report, out),
+    }
+    .map_err(Failure::Stdout)?;
+    if report.search.interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+/// Searches, checks and explains.
+fn propose(
+    arguments: &Arguments,
+    inputs: &Inputs,
+    warnings: Vec<Warning>,
+    stop: &Stop,
+) -> Result<ProposeReport, Failure> {
+    let (scenario, profile) = (&inputs.scenario, &inputs.profile);
+    let current: &Candidate = &scenario.candidates[0];
+    let traffic = &scenario.traffic;
+    let draws = traffic.draws();
+    let first = arguments.seed.unwrap_or(traffic.seed);
+    let search_seeds = seeds(first, if draws { arguments.seeds } else { 1 });
+    let check_seeds = if draws {
+        seeds(first.wrapping_add(u64::from(arguments.seeds)), arguments.check_seeds)
+    } else {
+        search_seeds.clone()
+    };
+    let asked = question::Asked::of(arguments, inputs, &search_seeds);
+    let question = asked.question(current, &search_seeds);
+    let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
+    let is_terminal = std::io::stderr().is_terminal();
+    let note = |what: &str| {
+        if is_terminal {
+            let _ = write!(std::io::stderr(), "\r{:<79}\rpropose: {what}", "");
+        }
+    };
+    let failed = |error: crate::propose::error::ProposeError| inputs.no_proposal(current, error);
+    let found: Found = search(&trials, &question, &note).map_err(failed)?;
+    let told: Answer = answer(&trials, &question, &found, &check_seeds, &note).map_err(failed)?;
+    if is_terminal {
+        let _ = write!(std::io::stderr(), "\r{:<79}\r", "");
+    }
+    Ok(ProposeReport {
+        scenario: record::scenario(scenario, told.current.figures.completed.mean().map(|count| count as u64)),
+        engine: record::engine(&scenario.server),
+        profile: record::profile(profile, &inputs.profile_name, &scenario.server),
+        warnings,
+        asked: asked.report(),
+        search: SearchReport {
+            seeds: search_seeds,
+            check_seeds,
+            ladders: found.tried.len() as u64,
+            runs: trials.runs(),
+            rounds: found.rounds,
+            interrupted: stop.is_asked(),
+        },
+        verdict: told.verdict,
+        current: told.current,
+        proposal: told.proposal,
+        front: told.front,
+        rungs: told.rungs,
+        one_change: told.one_change,
+        sensitivity: told.sensitivity,
+        flags: Vec::new(),
+    })
+}

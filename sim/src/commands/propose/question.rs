@@ -1,0 +1,61 @@
+//! What the command line asks for.
+
+use reports::ProposeQuestion;
+
+use super::super::inputs::Inputs;
+use super::Arguments;
+use crate::engine::options::EngineOptions;
+use crate::engine::vllm::options::CudagraphMode;
+use crate::propose::limits::Limits;
+use crate::propose::objective::Objective;
+use crate::propose::search::Question;
+use crate::scenario::Candidate;
+
+/// What is asked, with what it is asked of.
+#[derive(Debug)]
+pub(super) struct Asked {
+    objective: Objective,
+    limits: Limits,
+    base: EngineOptions,
+}
+
+impl Asked {
+    /// The command line's budgets come before the scenario's.
+    pub(super) fn of(arguments: &Arguments, inputs: &Inputs, _seeds: &[u64]) -> Self {
+        let budget = &inputs.scenario.budget;
+        let limits = Limits {
+            graph_memory: arguments.graph_memory.or(budget.graph_memory),
+            startup_s: arguments.startup.map(|time| time.as_secs_f64()).or(budget.startup.map(|time| time.as_s())),
+            descriptors: arguments.max_descriptors,
+        };
+        Self { objective: arguments.objective, limits, base: with_graphs(&inputs.scenario.candidates[0].options) }
+    }
+
+    pub(super) fn question<'a>(&'a self, current: &'a Candidate, seeds: &'a [u64]) -> Question<'a> {
+        Question { current: &current.options, base: &self.base, objective: self.objective, limits: self.limits, seeds }
+    }
+
+    pub(super) fn report(&self) -> ProposeQuestion {
+        ProposeQuestion {
+            objective: self.objective.name().into(),
+            graph_memory_bytes: self.limits.graph_memory.map(|bytes| bytes.0),
+            startup_s: self.limits.startup_s,
+            descriptors: self.limits.descriptors,
+            also: Vec::new(),
+        }
+    }
+}
+
+/// The options with a mode that has graphs: where they are off, the engine's default.
+fn with_graphs(options: &EngineOptions) -> EngineOptions {
+    let mut options = options.clone();
+    match &mut options {
+        EngineOptions::Vllm(vllm) => {
+            let graphs = &mut vllm.graphs;
+            graphs.enforce_eager = false;
+            graphs.cudagraph_mode = graphs.cudagraph_mode.filter(|&mode| mode != CudagraphMode::None);
+        }
+        EngineOptions::Sglang(sglang) => sglang.graphs.disable_cuda_graph = false,
+    }
+    options
+}

@@ -1,0 +1,316 @@
+//! What is told of a search: checked on other seeds than it saw.
+
+use reports::{
+    CandidateReport, LadderChoice, LadderSizes, PairReport, ProposeVerdict, RungWorth, Sensitivity, SingleChange,
+};
+
+use super::error::ProposeError;
+use super::ladders::Ladders;
+use super::neighbours::{Change, neighbours};
+use super::objective::{Quantity, best_of};
+use super::search::{Found, Note, Question, Tried};
+use super::sensitivity::{self, sensitivity};
+use super::trials::{Trial, Trials};
+use super::verdict::Outcome;
+use super::worth::worths;
+use crate::engine::options::EngineOptions;
+use crate::engine::plan::LadderUnit;
+
+/// Most ladders of the front that are checked.
+const FRONT_MAX: usize = 10;
+/// Single changes of the ladders in force that are simulated: as many that drop a rung as others.
+const CHANGES_TRIED: usize = 10;
+/// Seeds of the check that the sensitivity is looked at on.
+const SENSITIVITY_SEEDS: usize = 2;
+
+/// What is told, apart from flags and context.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// In short.
+    pub verdict: ProposeVerdict,
+    /// The ladders in force.
+    pub current: LadderChoice,
+    /// The ladders proposed.
+    pub proposal: LadderChoice,
+    /// The flags of the proposal.
+    pub options: EngineOptions,
+    /// The runs of the proposal, seed by seed.
+    pub runs: Vec<CandidateReport>,
+    /// Those of the ladders in force.
+    pub current_runs: Vec<CandidateReport>,
+    /// Pareto front.
+    pub front: Vec<LadderChoice>,
+    /// By rung.
+    pub rungs: Vec<RungWorth>,
+    /// The best single change.
+    pub one_change: Option<SingleChange>,
+    /// How far things may move.
+    pub sensitivity: Vec<Sensitivity>,
+}
+
+/// Checks what a search found on `seeds`, and explains it. Parts that the search was ended before are empty.
+///
+/// # Errors
+/// [`ProposeError`].
+pub fn answer(
+    trials: &Trials<'_>,
+    question: &Question<'_>,
+    found: &Found,
+    seeds: &[u64],
+    note: &Note<'_>,
+) -> Result<Answer, ProposeError> {
+    let best = found.best.ok_or_else(|| nothing_fits(question, found))?;
+    note("the check on other seeds");
+    let in_force = &found.tried[0];
+    let current = checked(trials, in_force, "current", seeds)?;
+    let proposed = checked(trials, &found.tried[best], "proposal", seeds)?;
+    let decided = Decision::of(question, in_force, &found.tried[best], &current, &proposed);
+    let keeps = decided.verdict.kind == "keep";
+    let (place, runs) = if keeps { (0, current.clone()) } else { (best, proposed) };
+    let tried = &found.tried[place];
+    let options = if keeps { question.current.clone() } else { tried.options.clone() };
+    let choice =
+        |tried: &Tried, name: &str, runs: &[CandidateReport]| chosen(&tried.ladders, name, runs, Some(&current));
+    let proposal = choice(tried, "proposal", &runs);
+    let front = front(trials, question, found, seeds, &current)?;
+    note("what each rung is worth");
+    let steps = trials.shapes(&options, seeds)?;
+    let base = if keeps { question.current } else { question.base };
+    let rungs = match steps.filter(|_| !trials.stop.is_asked()) {
+        Some(steps) => worths(trials, base, &tried.ladders, &runs, &steps, seeds)?,
+        None => Vec::new(),
+    };
+    note("the best single change");
+    let one_change = one_change(trials, question, found, seeds, &current)?;
+    note("how far the load may move");
+    let subject = sensitivity::Answer {
+        current: question.current,
+        base: question.base,
+        proposal: &tried.ladders,
+        objective: question.objective,
+        limits: &question.limits,
+    };
+    let sensitivity = if trials.stop.is_asked() {
+        Vec::new()
+    } else {
+        sensitivity(trials, &subject, &seeds[..seeds.len().min(SENSITIVITY_SEEDS)])?
+    };
+    Ok(Answer {
+        verdict: decided.verdict,
+        current: chosen(&in_force.ladders, "current", &current, None),
+        proposal,
+        options,
+        runs,
+        current_runs: current,
+        front,
+        rungs,
+        one_change,
+        sensitivity,
+    })
+}
+
+/// The runs of a server on the check's seeds; where the search was ended, those that it was chosen by.
+fn checked(
+    trials: &Trials<'_>,
+    tried: &Tried,
+    name: &str,
+    seeds: &[u64],
+) -> Result<Vec<CandidateReport>, ProposeError> {
+    let trial = trials.run(&tried.options, name, seeds)?;
+    Ok(trial.map_or_else(|| tried.trial.runs.clone(), |trial: Trial| trial.runs))
+}
+
+fn nothing_fits(question: &Question<'_>, found: &Found) -> ProposeError {
+    let limits = &question.limits;
+    let needed_s = found.without_graphs_startup_s;
+    let budget = limits.startup_s.map_or(String::new(), |most| format!("{most:.1} s"));
+    ProposeError::NothingFits { what: "of start-up", needed: format!("{needed_s:.1} s"), budget }
+}
+
+/// What is said of a proposal.
+struct Decision {
+    verdict: ProposeVerdict,
+}
+
+impl Decision {
+    fn of(
+        question: &Question<'_>,
+        in_force: &Tried,
+        best: &Tried,
+        current: &[CandidateReport],
+        proposed: &[CandidateReport],
+    ) -> Self {
+        let outcome = Outcome::of(question.objective, current, proposed);
+        let within = question.limits.allow(&in_force.trial.runs[0]);
+        let memory = |runs: &[CandidateReport]| runs[0].graph_memory_bytes.mean().unwrap_or(0.0);
+        let spared = memory(current) - memory(proposed);
+        let (kind, sentence) = if best.ladders == in_force.ladders {
+            ("keep", "The ladder in force is fine: no other one that was tried is better.".to_owned())
+        } else if !within {
+            (
+                "change",
+                format!("The ladder in force is beyond the budget; the proposal keeps within it{}.", at(outcome)),
+            )
+        } else if let Outcome::Better(quantity, gain) = outcome {
+            let kind = if best.ladders.is_empty() { "no_graphs" } else { "change" };
+            let what = if best.ladders.is_empty() { "Run without graphs" } else { "Change the ladder" };
+            (kind, format!("{what}: {} {}.", quantity.gained(), percent(gain)))
+        } else if let Outcome::Worse(..) = outcome {
+            let words =
+                "The ladder in force is fine: what looked better during the search was not so on other requests.";
+            ("keep", words.to_owned())
+        } else if spared > SPARED_MIN * memory(current).max(1.0) {
+            let kind = if best.ladders.is_empty() { "no_graphs" } else { "smaller" };
+            let what = if best.ladders.is_empty() { "No graphs at all do" } else { "A smaller ladder does" };
+            (kind, format!("{what} the same as the one in force, with {} less graph memory.", gib(spared)))
+        } else {
+            ("keep", "The ladder in force is fine: the gain of the best one found is below the noise.".to_owned())
+        };
+        Self { verdict: ProposeVerdict { kind: kind.into(), sentence } }
+    }
+}
+
+/// A ladder that serves alike is worth a restart if it spares so much of the graph memory.
+const SPARED_MIN: f64 = 0.1;
+
+fn at(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Better(quantity, gain) => format!(", and {} {}", quantity.gained(), percent(gain)),
+        Outcome::Worse(quantity, loss) => format!(", at {} {}", quantity.lost(), percent(loss)),
+        Outcome::Alike => ", and serves alike".to_owned(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn gib(bytes: f64) -> String {
+    format!("{:.2} GiB", bytes / f64::from(1 << 30))
+}
+
+fn chosen(
+    ladders: &Ladders,
+    name: &str,
+    runs: &[CandidateReport],
+    current: Option<&[CandidateReport]>,
+) -> LadderChoice {
+    let named: Vec<CandidateReport> =
+        runs.iter().map(|run| CandidateReport { name: name.to_owned(), ..run.clone() }).collect();
+    let lists = ladders.lists().into_iter().map(|(list, sizes)| LadderSizes {
+        phase: list.phase().into(),
+        unit: match list.unit() {
+            LadderUnit::Tokens => "tokens".into(),
+            LadderUnit::Requests => "requests".into(),
+        },
+        sizes: sizes.to_vec(),
+    });
+    LadderChoice {
+        lists: lists.collect(),
+        settings: Vec::new(),
+        figures: CandidateReport::over_seeds(&named).expect("runs of one server, at least one"),
+        step_ms_per_request: Quantity::StepTime.mean(runs),
+        against_current: current.filter(|_| runs.len() > 1).map(|current| PairReport::between(current, &named)),
+    }
+}
+
+/// Ladders that no other within the limits beats in the objective with as little memory and start-up, from no graphs up.
+fn front(
+    trials: &Trials<'_>,
+    question: &Question<'_>,
+    found: &Found,
+    seeds: &[u64],
+    current: &[CandidateReport],
+) -> Result<Vec<LadderChoice>, ProposeError> {
+    let mut places: Vec<usize> =
+        (1..found.tried.len()).filter(|&place| question.limits.allow(&found.tried[place].trial.runs[0])).collect();
+    let figure =
+        |place: usize, get: fn(&CandidateReport) -> Option<f64>| get(&found.tried[place].trial.runs[0]).unwrap_or(0.0);
+    let memory = |place| figure(place, |run| run.graph_memory_bytes.mean());
+    let startup = |place| figure(place, |run| run.startup_s.mean());
+    places.sort_by(|&one, &other| {
+        memory(one).total_cmp(&memory(other)).then(startup(one).total_cmp(&startup(other))).then(one.cmp(&other))
+    });
+    let runs = |place: usize| found.tried[place].trial.runs.as_slice();
+    let mut kept: Vec<usize> = Vec::new();
+    for place in places {
+        // The latest of them needs most: it has to serve better than all that need less.
+        let contest: Vec<(usize, &[CandidateReport])> =
+            kept.iter().chain([&place]).map(|&place| (place, runs(place))).collect();
+        let order = |run: &CandidateReport| run.graph_memory_bytes.mean().unwrap_or(0.0) as u64;
+        if kept.is_empty() || best_of(question.objective, &contest, order) == Some(place) {
+            kept.push(place);
+        }
+    }
+    let kept = spread(&kept, FRONT_MAX);
+    let mut front = Vec::with_capacity(kept.len());
+    for place in kept {
+        if trials.stop.is_asked() {
+            break;
+        }
+        let tried = &found.tried[place];
+        let name = format!("{} sizes", tried.ladders.len());
+        let name = if tried.ladders.is_empty() { "no graphs" } else { &name };
+        let runs = checked(trials, tried, name, seeds)?;
+        front.push(chosen(&tried.ladders, name, &runs, Some(current)));
+    }
+    Ok(front)
+}
+
+/// At most so many, first and last among them.
+fn spread(all: &[usize], most: usize) -> Vec<usize> {
+    if all.len() <= most {
+        return all.to_vec();
+    }
+    (0..most).map(|nth| all[nth * (all.len() - 1) / (most - 1)]).collect()
+}
+
+/// The best single change to the ladders in force that takes no more memory than they do.
+fn one_change(
+    trials: &Trials<'_>,
+    question: &Question<'_>,
+    found: &Found,
+    seeds: &[u64],
+    current: &[CandidateReport],
+) -> Result<Option<SingleChange>, ProposeError> {
+    let in_force = &found.tried[0];
+    let Some(histogram) = trials.shapes(question.current, question.seeds)? else { return Ok(None) };
+    let loads = found.landscape.loads(&histogram)?;
+    let all = neighbours(&in_force.ladders, &loads);
+    let memory = |run: &CandidateReport| run.graph_memory_bytes.mean().unwrap_or(0.0);
+    let most = memory(&in_force.trial.runs[0]);
+    let mut tried: Vec<(Change, Ladders, Vec<CandidateReport>)> = Vec::new();
+    let mut left = [CHANGES_TRIED; 2];
+    for neighbour in all {
+        let left = &mut left[usize::from(matches!(neighbour.change, Change::Drop(..)))];
+        if *left == 0 || trials.stop.is_asked() {
+            continue;
+        }
+        let Ok(setup) = crate::server::Setup::prepare(&neighbour.ladders.applied(question.base), trials.profile) else {
+            continue;
+        };
+        if setup.graph_memory.total().0 as f64 > most {
+            continue;
+        }
+        *left -= 1;
+        let Some(trial) = trials.run_setup(&setup, "one change", question.seeds)? else { continue };
+        if question.limits.allow(&trial.runs[0]) {
+            tried.push((neighbour.change, neighbour.ladders, trial.runs));
+        }
+    }
+    let contest: Vec<(usize, &[CandidateReport])> =
+        tried.iter().enumerate().map(|(place, (.., runs))| (place, runs.as_slice())).collect();
+    let Some(best) = best_of(question.objective, &contest, |run| memory(run) as u64) else { return Ok(None) };
+    let (change, ladders, _) = &tried[best];
+    let Some(trial) = trials.run(&ladders.applied(question.base), "one change", seeds)? else { return Ok(None) };
+    if !matches!(Outcome::of(question.objective, current, &trial.runs), Outcome::Better(..)) {
+        return Ok(None);
+    }
+    let (kind, list, from, to) = match *change {
+        Change::Drop(list, size) => ("drop", list, Some(size), None),
+        Change::Shift(list, from, to) => ("shift", list, Some(from), Some(to)),
+        Change::Add(list, size) => ("add", list, None, Some(size)),
+    };
+    let choice = chosen(ladders, "one change", &trial.runs, Some(current));
+    Ok(Some(SingleChange { kind: kind.into(), phase: list.phase().into(), from, to, choice }))
+}

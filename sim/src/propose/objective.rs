@@ -1,0 +1,161 @@
+//! What makes one server better than another: first the objective, then the others in their order.
+
+use std::fmt;
+use std::str::FromStr;
+
+use reports::CandidateReport;
+
+/// What a proposal is best in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Objective {
+    /// Requests good per second, then p99 TPOT, then step time.
+    #[default]
+    Goodput,
+    /// p99 TPOT, then goodput, then step time.
+    P99Tpot,
+    /// Step time, then goodput, then p99 TPOT.
+    DeviceTime,
+}
+
+/// One of the quantities that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quantity {
+    /// Requests good per second.
+    Goodput,
+    /// 99th percentile of the time per output token, in ms.
+    P99Tpot,
+    /// Time that steps take, by request, in ms.
+    StepTime,
+}
+
+impl Objective {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Goodput, Self::P99Tpot, Self::DeviceTime];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::P99Tpot => "p99_tpot",
+            Self::DeviceTime => "device_time",
+        }
+    }
+
+    /// What is compared, in this order.
+    #[must_use]
+    pub const fn order(self) -> [Quantity; 3] {
+        use Quantity::{Goodput, P99Tpot, StepTime};
+        match self {
+            Self::Goodput => [Goodput, P99Tpot, StepTime],
+            Self::P99Tpot => [P99Tpot, Goodput, StepTime],
+            Self::DeviceTime => [StepTime, Goodput, P99Tpot],
+        }
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Objective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|objective| objective.name() == text)
+            .ok_or_else(|| format!("expected {}, found `{text}`", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+impl Quantity {
+    /// What is said of a gain, before its share.
+    #[must_use]
+    pub const fn gained(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput rises by",
+            Self::P99Tpot => "p99 TPOT falls by",
+            Self::StepTime => "the steps of a request take less time, by",
+        }
+    }
+
+    /// What is said of a loss, before its share.
+    #[must_use]
+    pub const fn lost(self) -> &'static str {
+        match self {
+            Self::Goodput => "a goodput lower by",
+            Self::P99Tpot => "a p99 TPOT higher by",
+            Self::StepTime => "a step time of a request higher by",
+        }
+    }
+
+    /// The figure of one run; `None` where it is undefined: goodput without an SLO.
+    #[must_use]
+    pub fn of(self, run: &CandidateReport) -> Option<f64> {
+        match self {
+            Self::Goodput => run.request_goodput.mean(),
+            Self::P99Tpot => run.p99_tpot_ms.mean(),
+            Self::StepTime => {
+                let completed = run.completed.mean().filter(|&completed| completed > 0.0)?;
+                Some(run.mean_step_ms.mean()? * run.steps.mean()? / completed)
+            }
+        }
+    }
+
+    /// The figure in every run; `None` if some run leaves it undefined.
+    #[must_use]
+    pub fn of_all(self, runs: &[CandidateReport]) -> Option<Vec<f64>> {
+        runs.iter().map(|run| self.of(run)).collect()
+    }
+
+    /// The mean over all runs.
+    #[must_use]
+    pub fn mean(self, runs: &[CandidateReport]) -> Option<f64> {
+        let of_all = self.of_all(runs).filter(|of_all| !of_all.is_empty())?;
+        Some(of_all.iter().sum::<f64>() / of_all.len() as f64)
+    }
+
+    /// Whether more is better.
+    #[must_use]
+    pub const fn is_gain(self) -> bool {
+        matches!(self, Self::Goodput)
+    }
+
+    /// Servers that differ by less than this share are taken to be alike while the search chooses: about a request of a few
+    /// thousand, or what one more rung gains at most where it is not worth a graph.
+    const fn alike(self) -> f64 {
+        match self {
+            Self::Goodput => 0.0002,
+            Self::P99Tpot => 0.002,
+            Self::StepTime => 0.0005,
+        }
+    }
+
+    /// By what share `value` is worse than `best`; negative if it is better.
+    #[must_use]
+    pub fn loss(self, best: f64, value: f64) -> f64 {
+        let more = if self.is_gain() { best - value } else { value - best };
+        if best == 0.0 { if more > 0.0 { f64::INFINITY } else { 0.0 } } else { more / best.abs() }
+    }
+}
+
+/// The place of the best of some servers, each with its runs: of those that are alike in the first quantity the best in the
+/// second, and so on; of those alike in all the one that `price` says is cheapest, then the first. `None` of none.
+pub fn best_of<K: Ord>(
+    objective: Objective,
+    servers: &[(usize, &[CandidateReport])],
+    price: impl Fn(&CandidateReport) -> K,
+) -> Option<usize> {
+    let mut left: Vec<(usize, &[CandidateReport])> = servers.to_vec();
+    for quantity in objective.order() {
+        let all = left.iter().filter_map(|(_, runs)| quantity.mean(runs));
+        let best = all.reduce(|one, other| if quantity.loss(one, other) < 0.0 { other } else { one });
+        let Some(best) = best else { continue };
+        let is_alike = |value| quantity.loss(best, value) <= quantity.alike();
+        left.retain(|(_, runs)| quantity.mean(runs).is_some_and(is_alike));
+    }
+    left.into_iter().min_by_key(|(place, runs)| (runs.first().map(&price), *place)).map(|(place, _)| place)
+}

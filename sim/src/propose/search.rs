@@ -1,0 +1,233 @@
+//! From the ladders in force to the best ones found.
+
+use std::collections::BTreeSet;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use reports::{CandidateReport, Figure};
+
+use super::error::ProposeError;
+use super::ladders::Ladders;
+use super::landscape::{Landscape, Loads};
+use super::limits::Limits;
+use super::neighbours::{Change, neighbours};
+use super::objective::{Objective, best_of};
+use super::shapes::ShapeHistogram;
+use super::trials::{Trial, Trials};
+use crate::engine::options::EngineOptions;
+use crate::server::Setup;
+
+/// Most rungs of a proposal, all lists together.
+pub const RUNGS_MAX: usize = 64;
+/// The numbers of rungs of which the optimum is simulated.
+const RUNGS_TRIED: [usize; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, RUNGS_MAX];
+/// Rounds of optimum and simulation at most: a histogram that goes to and fro does so between ladders that were tried.
+const ROUNDS_MAX: u32 = 4;
+/// Rounds of single changes at most.
+const CHANGE_ROUNDS_MAX: u32 = 4;
+/// Single changes simulated in a round: the cheapest ones for the histogram, as many that drop a rung as others.
+const CHANGES_TRIED: usize = 8;
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The server in force.
+    pub current: &'a EngineOptions,
+    /// What proposals are laid over: the same, with a mode that has graphs.
+    pub base: &'a EngineOptions,
+    /// What is best.
+    pub objective: Objective,
+    /// What may be taken.
+    pub limits: Limits,
+    /// The traffic's seeds.
+    pub seeds: &'a [u64],
+}
+
+/// A server that was simulated.
+#[derive(Debug)]
+pub struct Tried {
+    /// Its lists.
+    pub ladders: Ladders,
+    /// Its flags.
+    pub options: EngineOptions,
+    /// What became of it on the seeds of the search.
+    pub trial: Trial,
+}
+
+/// All that a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// Everything simulated; the ladders in force come first.
+    pub tried: Vec<Tried>,
+    /// The best of them within the limits, by place; `None` if none keeps within them.
+    pub best: Option<usize>,
+    /// What the sizes cost.
+    pub landscape: Landscape,
+    /// The steps of the best one.
+    pub loads: Loads,
+    /// Start-up of a server without graphs, in seconds.
+    pub without_graphs_startup_s: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// The search was ended before it was done.
+    pub interrupted: bool,
+}
+
+/// How far a search is.
+pub type Note<'a> = dyn Fn(&str) + Sync + 'a;
+
+/// Looks for the best ladders.
+///
+/// # Errors
+/// [`ProposeError`]: the server in force does not start, the traffic cannot be read, or the search was ended before anything
+/// was known.
+pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> Result<Found, ProposeError> {
+    note("the ladders in force");
+    let setup = Setup::prepare(question.current, trials.profile)?;
+    let in_force = Ladders::of(&setup.graphs);
+    let trial = trials.run_setup(&setup, "current", question.seeds)?.ok_or(ProposeError::EndedEarly)?;
+    let histogram = trials.shapes(question.current, question.seeds)?.ok_or(ProposeError::EndedEarly)?;
+    if histogram.steps() == 0 {
+        return Err(ProposeError::NoSteps);
+    }
+    let landscape = Landscape::survey(question.base, trials.profile, &in_force, most(question.base))?;
+    let without_graphs = Setup::prepare(&in_force.none().applied(question.base), trials.profile)?;
+    let tried = vec![Tried { ladders: in_force.clone(), options: question.current.clone(), trial }];
+    let loads = landscape.loads(&histogram)?;
+    let mut search = Search {
+        trials,
+        question,
+        setup,
+        known: BTreeSet::from([in_force.clone()]),
+        found: Found {
+            tried,
+            best: None,
+            landscape,
+            loads,
+            without_graphs_startup_s: without_graphs.startup.total_s(),
+            rounds: 0,
+            interrupted: false,
+        },
+    };
+    search.try_all(vec![in_force.none()])?;
+    search.optima(note)?;
+    search.single_changes(note)?;
+    search.found.interrupted = trials.stop.is_asked();
+    Ok(search.found)
+}
+
+/// The largest size that the flags allow, where they name one.
+fn most(options: &EngineOptions) -> Option<u32> {
+    match options {
+        EngineOptions::Vllm(options) => options.graphs.max_cudagraph_capture_size,
+        EngineOptions::Sglang(_) => None,
+    }
+}
+
+struct Search<'a> {
+    trials: &'a Trials<'a>,
+    question: &'a Question<'a>,
+    /// The server in force.
+    setup: Setup,
+    known: BTreeSet<Ladders>,
+    found: Found,
+}
+
+impl Search<'_> {
+    /// The optimum by number of rungs, simulated, for the steps that the best one takes, until that is known.
+    fn optima(&mut self, note: &Note<'_>) -> Result<(), ProposeError> {
+        let budget = self.question.limits.of_graphs(&self.setup);
+        while self.found.rounds < ROUNDS_MAX && !self.trials.stop.is_asked() {
+            self.found.rounds += 1;
+            note(&format!("the best ladders for these steps, round {}", self.found.rounds));
+            let form = self.found.tried[0].ladders.clone();
+            let best = self.found.loads.best(&form, &budget, RUNGS_MAX)?;
+            let chosen = RUNGS_TRIED.into_iter().filter_map(|rungs| Some(best.get(rungs)?.as_ref()?.ladders.clone()));
+            if self.try_all(chosen.collect())? == 0 {
+                break;
+            }
+            self.look_at_best()?;
+        }
+        Ok(())
+    }
+
+    /// One rung more, less or elsewhere, as long as that makes the best one better.
+    fn single_changes(&mut self, note: &Note<'_>) -> Result<(), ProposeError> {
+        for round in 1..=CHANGE_ROUNDS_MAX {
+            let Some(before) = self.found.best else { return Ok(()) };
+            if self.trials.stop.is_asked() {
+                return Ok(());
+            }
+            note(&format!("single changes, round {round}"));
+            let all = neighbours(&self.found.tried[before].ladders, &self.found.loads);
+            let (drops, others): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|neighbour| matches!(neighbour.change, Change::Drop(..)));
+            let chosen = drops.into_iter().take(CHANGES_TRIED).chain(others.into_iter().take(2 * CHANGES_TRIED));
+            self.try_all(chosen.map(|neighbour| neighbour.ladders).collect())?;
+            if self.found.best == Some(before) {
+                return Ok(());
+            }
+            self.look_at_best()?;
+        }
+        Ok(())
+    }
+
+    /// Simulates those not yet known, takes note of the best, and says how many were new. A server that the engine refuses
+    /// is left out.
+    fn try_all(&mut self, ladders: Vec<Ladders>) -> Result<usize, ProposeError> {
+        let new: Vec<Ladders> = ladders.into_iter().filter(|ladders| self.known.insert(ladders.clone())).collect();
+        let tried: Vec<Option<Tried>> =
+            new.into_par_iter().map(|ladders| self.try_one(ladders)).collect::<Result<_, ProposeError>>()?;
+        let before = self.found.tried.len();
+        self.found.tried.extend(tried.into_iter().flatten());
+        self.found.best = self.best();
+        Ok(self.found.tried.len() - before)
+    }
+
+    fn try_one(&self, ladders: Ladders) -> Result<Option<Tried>, ProposeError> {
+        let options = ladders.applied(self.question.base);
+        // What the engine refuses is no answer: another candidate is.
+        let Ok(setup) = Setup::prepare(&options, self.trials.profile) else { return Ok(None) };
+        let limits = &self.question.limits;
+        let startup_s = setup.startup.total_s();
+        if limits.graph_memory.is_some_and(|most| setup.graph_memory.total() > most)
+            || limits.startup_s.is_some_and(|most| startup_s > most)
+            || limits.descriptors.is_some_and(|most| setup.captures.len() as u32 > most)
+        {
+            return Ok(None);
+        }
+        let trial = self.trials.run_setup(&setup, "", self.question.seeds)?;
+        Ok(trial.map(|trial| Tried { ladders, options, trial }))
+    }
+
+    fn best(&self) -> Option<usize> {
+        best_within(&self.found.tried, self.question.objective, &self.question.limits)
+    }
+
+    /// Takes the steps of the best one.
+    fn look_at_best(&mut self) -> Result<(), ProposeError> {
+        let Some(best) = self.found.best else { return Ok(()) };
+        let options = &self.found.tried[best].options;
+        if let Some(histogram) = self.trials.shapes(options, self.question.seeds)? {
+            self.found.loads = self.loads(&histogram)?;
+        }
+        Ok(())
+    }
+
+    fn loads(&self, histogram: &ShapeHistogram) -> Result<Loads, ProposeError> {
+        Ok(self.found.landscape.loads(histogram)?)
+    }
+}
+
+/// The place of the best server within the limits. Of those that serve alike the one that takes least memory, then the one
+/// with the fewest descriptors, then the first.
+#[must_use]
+pub fn best_within(tried: &[Tried], objective: Objective, limits: &Limits) -> Option<usize> {
+    let within = tried.iter().enumerate().filter(|(_, tried)| limits.allow(&tried.trial.runs[0]));
+    let servers: Vec<(usize, &[CandidateReport])> =
+        within.map(|(place, tried)| (place, tried.trial.runs.as_slice())).collect();
+    best_of(objective, &servers, |run| (whole(run.graph_memory_bytes), whole(run.descriptors_captured)))
+}
+
+fn whole(figure: Figure) -> u64 {
+    figure.mean().map_or(0, |value| value as u64)
+}
