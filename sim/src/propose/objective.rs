@@ -128,9 +128,9 @@ impl Quantity {
     /// thousand, or what one more rung gains at most where it is not worth a graph.
     const fn alike(self) -> f64 {
         match self {
-            Self::Goodput => 0.0002,
-            Self::P99Tpot => 0.002,
-            Self::StepTime => 0.0005,
+            Self::Goodput => 0.001,
+            Self::P99Tpot => 0.01,
+            Self::StepTime => 0.002,
         }
     }
 

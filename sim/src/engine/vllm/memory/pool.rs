@@ -203,6 +203,14 @@ impl BlockPool {
         held.next_full_tokens = (full + 1).saturating_mul(self.block_size);
     }
 
+    /// Takes back all blocks of a preempted request: it will look for them when it comes again.
+    pub fn release_for_later(&mut self, held: &mut Held) {
+        if let (Some(cache), Some(head)) = (&mut self.cache, &held.cached) {
+            head.registered.iter().for_each(|&block| cache.list(block));
+        }
+        self.release(held);
+    }
+
     /// Takes back all blocks that a request holds, its last one first: so a head outlives the tail that needs it.
     pub fn release(&mut self, held: &mut Held) {
         let mut freed = held.blocks;

@@ -15,7 +15,7 @@ enum Key {
     /// Block number `block` of a prompt head that several requests may have. An adapter changes the keys and values of
     /// all tokens, so requests share only under the same one (not in the specification; read in vLLM's block hash).
     Shared { content: u64, adapter: Option<Adapter>, block: u32 },
-    /// Block number `block` of one request, which finds it again after a preemption.
+    /// Block number `block` of one request, which finds it again after a preemption: nobody else ever does.
     Own { request: RequestId, block: u32 },
 }
 
@@ -29,11 +29,13 @@ pub(super) struct Contents {
 }
 
 /// A registered block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Block {
     key: Key,
     /// Requests that hold it; with none it can be evicted.
     holders: u32,
+    /// It is found under its key. A request's own blocks are from its first preemption on.
+    is_listed: bool,
     /// Its neighbours among the evictable blocks.
     order: Links,
     /// Its neighbours among the blocks of the same key.
@@ -160,18 +162,31 @@ impl PrefixCache {
     pub(super) fn register(&mut self, contents: &Contents, block: u32, block_size: u32) -> u32 {
         let key = contents.key(block, (block + 1) * block_size);
         let number = self.vacant.pop().unwrap_or(self.blocks.len() as u32);
+        let unlisted = Links { before: NONE, after: NONE };
+        let entry = Block { key, holders: 1, is_listed: false, order: unlisted, twins: unlisted };
+        match self.blocks.get_mut(number as usize) {
+            Some(place) => *place = entry,
+            None => self.blocks.push(entry),
+        }
+        if matches!(key, Key::Shared { .. }) {
+            self.list(number);
+        }
+        number
+    }
+
+    /// Makes a registered block one that is found, as the latest of its key, unless it is already.
+    pub(super) fn list(&mut self, number: u32) {
+        let Block { key, is_listed, .. } = self.blocks[number as usize];
+        if is_listed {
+            return;
+        }
         let ends = self.by_key.entry(key).or_insert(Ends { first: number, last: NONE });
         let before = std::mem::replace(&mut ends.last, number);
         if before != NONE {
             self.blocks[before as usize].twins.after = number;
         }
-        let unlisted = Links { before: NONE, after: NONE };
-        let entry = Block { key, holders: 1, order: unlisted, twins: Links { before, after: NONE } };
-        match self.blocks.get_mut(number as usize) {
-            Some(place) => *place = entry,
-            None => self.blocks.push(entry),
-        }
-        number
+        let entry = &mut self.blocks[number as usize];
+        (entry.is_listed, entry.twins) = (true, Links { before, after: NONE });
     }
 
     /// Forgets the evictable block that was let go first.
@@ -182,7 +197,11 @@ impl PrefixCache {
         let block = self.evictable.first;
         assert_ne!(block, NONE, "the pool evicts only what it counts as evictable");
         self.hold(block);
-        let Block { key, twins: Links { before, after }, .. } = self.blocks[block as usize];
+        let Block { key, is_listed, twins: Links { before, after }, .. } = self.blocks[block as usize];
+        if !is_listed {
+            self.vacant.push(block);
+            return;
+        }
         if (before, after) == (NONE, NONE) {
             self.by_key.remove(&key);
         } else {

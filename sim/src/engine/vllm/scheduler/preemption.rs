@@ -49,7 +49,7 @@ impl Scheduler {
             request.in_flight -= entry.tokens;
             round.refund(entry.tokens);
         }
-        self.pool.release(&mut request.held);
+        self.pool.release_for_later(&mut request.held);
         request.computed = 0;
         request.placeholders = 0;
         request.pending_drafts = 0;

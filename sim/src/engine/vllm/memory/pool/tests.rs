@@ -256,7 +256,7 @@ proptest! {
                     walker.computed = total;
                 }
             } else {
-                pool.release(&mut walker.held);
+                pool.release_for_later(&mut walker.held);
                 plain.release(&mut walker.plain);
                 walker.computed = 0;
             }
