@@ -206,7 +206,7 @@ impl BlockPool {
     /// Takes back all blocks of a preempted request: it will look for them when it comes again.
     pub fn release_for_later(&mut self, held: &mut Held) {
         if let (Some(cache), Some(head)) = (&mut self.cache, &held.cached) {
-            head.registered.iter().for_each(|&block| cache.list(block));
+            cache.list_all(&head.contents, &head.registered, self.block_size);
         }
         self.release(held);
     }

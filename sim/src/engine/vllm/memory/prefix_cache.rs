@@ -28,16 +28,22 @@ pub(super) struct Contents {
     prompt_tokens: u32,
 }
 
-/// A registered block.
+/// A registered block, as far as all of them are looked at: small, because evictions go from one end of the pool to the
+/// other.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    key: Key,
     /// Requests that hold it; with none it can be evicted.
     holders: u32,
     /// It is found under its key. A request's own blocks are from its first preemption on.
     is_listed: bool,
     /// Its neighbours among the evictable blocks.
     order: Links,
+}
+
+/// A block that is found under its key.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    key: Key,
     /// Its neighbours among the blocks of the same key.
     twins: Links,
 }
@@ -48,6 +54,9 @@ struct Links {
     before: u32,
     after: u32,
 }
+
+/// Neither.
+const UNLINKED: Links = Links { before: NONE, after: NONE };
 
 /// Both ends of a list.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +71,8 @@ struct Ends {
 #[derive(Clone, Debug)]
 pub(super) struct PrefixCache {
     blocks: Vec<Block>,
+    /// By the same number; what is there of a block that is not listed means nothing.
+    listed: Vec<Listed>,
     vacant: Vec<u32>,
     /// The blocks of each key, oldest registration first: the first one is hit.
     by_key: HashMap<Key, Ends, BuildHasherDefault<KeyHasher>>,
@@ -95,6 +106,7 @@ impl PrefixCache {
     pub(super) fn new() -> Self {
         Self {
             blocks: Vec::new(),
+            listed: Vec::new(),
             vacant: Vec::new(),
             by_key: HashMap::default(),
             evictable: Ends { first: NONE, last: NONE },
@@ -160,33 +172,40 @@ impl PrefixCache {
 
     /// Registers block number `block` of a request, which holds it. Other blocks may hold the same tokens.
     pub(super) fn register(&mut self, contents: &Contents, block: u32, block_size: u32) -> u32 {
-        let key = contents.key(block, (block + 1) * block_size);
         let number = self.vacant.pop().unwrap_or(self.blocks.len() as u32);
-        let unlisted = Links { before: NONE, after: NONE };
-        let entry = Block { key, holders: 1, is_listed: false, order: unlisted, twins: unlisted };
+        let entry = Block { holders: 1, is_listed: false, order: UNLINKED };
         match self.blocks.get_mut(number as usize) {
             Some(place) => *place = entry,
             None => self.blocks.push(entry),
         }
+        let key = contents.key(block, (block + 1) * block_size);
         if matches!(key, Key::Shared { .. }) {
-            self.list(number);
+            self.list(number, key);
         }
         number
     }
 
-    /// Makes a registered block one that is found, as the latest of its key, unless it is already.
-    pub(super) fn list(&mut self, number: u32) {
-        let Block { key, is_listed, .. } = self.blocks[number as usize];
-        if is_listed {
-            return;
+    /// From now on the registered blocks of a request, its first ones in order, are found.
+    pub(super) fn list_all(&mut self, contents: &Contents, registered: &[u32], block_size: u32) {
+        for (block, &number) in (0..).zip(registered) {
+            if !self.blocks[number as usize].is_listed {
+                self.list(number, contents.key(block, (block + 1) * block_size));
+            }
         }
+    }
+
+    /// Makes a block one that is found, as the latest of its key.
+    fn list(&mut self, number: u32, key: Key) {
         let ends = self.by_key.entry(key).or_insert(Ends { first: number, last: NONE });
         let before = std::mem::replace(&mut ends.last, number);
         if before != NONE {
-            self.blocks[before as usize].twins.after = number;
+            self.listed[before as usize].twins.after = number;
         }
-        let entry = &mut self.blocks[number as usize];
-        (entry.is_listed, entry.twins) = (true, Links { before, after: NONE });
+        if self.listed.len() < self.blocks.len() {
+            self.listed.resize(self.blocks.len(), Listed { key, twins: UNLINKED });
+        }
+        self.listed[number as usize] = Listed { key, twins: Links { before, after: NONE } };
+        self.blocks[number as usize].is_listed = true;
     }
 
     /// Forgets the evictable block that was let go first.
@@ -196,26 +215,34 @@ impl PrefixCache {
     pub(super) fn evict(&mut self) {
         let block = self.evictable.first;
         assert_ne!(block, NONE, "the pool evicts only what it counts as evictable");
-        self.hold(block);
-        let Block { key, is_listed, twins: Links { before, after }, .. } = self.blocks[block as usize];
-        if !is_listed {
-            self.vacant.push(block);
-            return;
+        let Block { is_listed, order: Links { after, .. }, .. } = self.blocks[block as usize];
+        self.evictable.first = after;
+        match after {
+            NONE => self.evictable.last = NONE,
+            _ => self.blocks[after as usize].order.before = NONE,
         }
-        if (before, after) == (NONE, NONE) {
-            self.by_key.remove(&key);
-        } else {
-            let ends = self.by_key.get_mut(&key).expect("a registered block is found under its key");
-            match before {
-                NONE => ends.first = after,
-                _ => self.blocks[before as usize].twins.after = after,
-            }
-            match after {
-                NONE => ends.last = before,
-                _ => self.blocks[after as usize].twins.before = before,
-            }
+        self.evictable_blocks -= 1;
+        if is_listed {
+            self.unlist(block);
         }
         self.vacant.push(block);
+    }
+
+    fn unlist(&mut self, block: u32) {
+        let Listed { key, twins: Links { before, after } } = self.listed[block as usize];
+        if (before, after) == (NONE, NONE) {
+            self.by_key.remove(&key);
+            return;
+        }
+        let ends = self.by_key.get_mut(&key).expect("a listed block is found under its key");
+        match before {
+            NONE => ends.first = after,
+            _ => self.listed[before as usize].twins.after = after,
+        }
+        match after {
+            NONE => ends.last = before,
+            _ => self.listed[after as usize].twins.before = before,
+        }
     }
 }
 
