@@ -42,6 +42,17 @@ pub enum LadderUnit {
     Requests,
 }
 
+impl LadderUnit {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Requests => "requests",
+        }
+    }
+}
+
 /// What reports count as one rung: all graphs of one size that run alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rung {

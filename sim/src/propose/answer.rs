@@ -1,20 +1,17 @@
 //! What is told of a search: checked on other seeds than it saw.
 
-use reports::{
-    CandidateReport, LadderChoice, LadderSizes, PairReport, ProposeVerdict, RungWorth, Sensitivity, SingleChange,
-};
+use reports::{CandidateReport, LadderChoice, LadderSizes, ProposeVerdict, RungWorth, Sensitivity, SingleChange};
 
 use super::error::ProposeError;
-use super::ladders::Ladders;
+use super::ladders::{Ladders, List};
 use super::neighbours::{Change, neighbours};
-use super::objective::{Quantity, best_of};
+use super::objective::best_of;
 use super::search::{Found, Note, Question, Tried};
 use super::sensitivity::{self, sensitivity};
 use super::trials::{Trial, Trials};
 use super::verdict::Outcome;
 use super::worth::worths;
 use crate::engine::options::EngineOptions;
-use crate::engine::plan::LadderUnit;
 
 /// Most ladders of the front that are checked.
 const FRONT_MAX: usize = 10;
@@ -197,21 +194,16 @@ fn chosen(
 ) -> LadderChoice {
     let named: Vec<CandidateReport> =
         runs.iter().map(|run| CandidateReport { name: name.to_owned(), ..run.clone() }).collect();
-    let lists = ladders.lists().into_iter().map(|(list, sizes)| LadderSizes {
+    LadderChoice::over_seeds(lists(ladders), Vec::new(), &named, current).expect("runs of one server, at least one")
+}
+
+fn lists(ladders: &Ladders) -> Vec<LadderSizes> {
+    let sizes = |(list, sizes): (List, &[u32])| LadderSizes {
         phase: list.phase().into(),
-        unit: match list.unit() {
-            LadderUnit::Tokens => "tokens".into(),
-            LadderUnit::Requests => "requests".into(),
-        },
+        unit: list.unit().name().into(),
         sizes: sizes.to_vec(),
-    });
-    LadderChoice {
-        lists: lists.collect(),
-        settings: Vec::new(),
-        figures: CandidateReport::over_seeds(&named).expect("runs of one server, at least one"),
-        step_ms_per_request: Quantity::StepTime.mean(runs),
-        against_current: current.filter(|_| runs.len() > 1).map(|current| PairReport::between(current, &named)),
-    }
+    };
+    ladders.lists().into_iter().map(sizes).collect()
 }
 
 /// Ladders that no other within the limits beats in the objective with as little memory and start-up, from no graphs up.

@@ -1,6 +1,6 @@
 //! Which of two servers is better, and what is said about it.
 
-use reports::{CandidateReport, Difference, Verdict};
+use reports::{Better, CandidateReport, Difference, Verdict};
 
 use super::objective::{Objective, Quantity};
 
@@ -59,5 +59,6 @@ pub fn difference(
     baseline: &[CandidateReport],
     candidate: &[CandidateReport],
 ) -> Option<Difference> {
-    Difference::between(quantity.is_gain(), &quantity.of_all(baseline)?, &quantity.of_all(candidate)?)
+    let better = if quantity.is_gain() { Better::Higher } else { Better::Lower };
+    Difference::paired(better, &quantity.of_all(baseline)?, &quantity.of_all(candidate)?)
 }

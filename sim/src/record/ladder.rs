@@ -6,7 +6,7 @@ use reports::{DescriptorRecord, LadderCandidate, LadderCounts, LadderSizes, Padd
 use super::step::descriptor;
 use crate::cost::startup::capture_s;
 use crate::engine::options::EngineOptions;
-use crate::engine::plan::{GraphPlan, Ladder, LadderUnit};
+use crate::engine::plan::{GraphPlan, Ladder};
 use crate::engine::shape::RuntimeMode;
 
 /// What the engine would capture; seconds and CUDA graphs need a profile.
@@ -53,10 +53,7 @@ pub fn ladder(name: &str, options: &EngineOptions, plan: &GraphPlan, profile: Op
 pub fn ladders(plan: &GraphPlan) -> Vec<LadderSizes> {
     let report = |ladder: Ladder| LadderSizes {
         phase: ladder.phase.into(),
-        unit: match ladder.unit {
-            LadderUnit::Tokens => "tokens".into(),
-            LadderUnit::Requests => "requests".into(),
-        },
+        unit: ladder.unit.name().into(),
         sizes: ladder.sizes,
     };
     plan.ladders().into_iter().map(report).collect()
