@@ -149,7 +149,8 @@ impl Expectation {
 
 /// A row as the cost formulas see it, without context. In a decode step everybody samples, and has as many drafts as its
 /// query says.
-fn work(row: &StepRow, setup: &Setup) -> StepWork {
+#[must_use]
+pub fn work(row: &StepRow, setup: &Setup) -> StepWork {
     let decodes = !prefilling(row, setup) && row.query_len <= setup.options.decode_tokens();
     let (drafts, sampled) = if decodes { (row.tokens - row.requests, row.requests) } else { (0, 0) };
     StepWork { tokens: row.tokens, requests: row.requests, drafts, sampled, ..StepWork::default() }
@@ -167,7 +168,8 @@ pub fn prefilling(row: &StepRow, setup: &Setup) -> bool {
 }
 
 /// A row as the dispatcher sees it.
-fn shape(row: &StepRow, setup: &Setup) -> StepShape {
+#[must_use]
+pub fn shape(row: &StepRow, setup: &Setup) -> StepShape {
     let uniform = row.is_uniform();
     let prefilling = prefilling(row, setup);
     let decode_query = setup.options.decode_tokens();

@@ -9,5 +9,5 @@ mod expectation;
 mod other_graphs;
 
 pub use break_even::break_even_padded_rows;
-pub use expectation::{Expectation, RungSum, expect, prefilling};
+pub use expectation::{Expectation, RungSum, expect, prefilling, shape, work};
 pub use other_graphs::{BatchSum, EncoderSum, ReplaySum};

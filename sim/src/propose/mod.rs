@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod error;
+pub mod histogram;
 pub mod ladders;
 pub mod landscape;
 pub mod limits;

@@ -24,7 +24,7 @@ pub enum Quantity {
     Goodput,
     /// 99th percentile of the time per output token, in ms.
     P99Tpot,
-    /// Time that steps take, by request, in ms.
+    /// Time that steps take, by request, in ms; of a histogram of steps, which serves no request, by step.
     StepTime,
 }
 
@@ -99,8 +99,11 @@ impl Quantity {
             Self::Goodput => run.request_goodput.mean(),
             Self::P99Tpot => run.p99_tpot_ms.mean(),
             Self::StepTime => {
-                let completed = run.completed.mean().filter(|&completed| completed > 0.0)?;
-                Some(run.mean_step_ms.mean()? * run.steps.mean()? / completed)
+                let step_ms = run.mean_step_ms.mean()?;
+                match run.completed.mean().filter(|&completed| completed > 0.0) {
+                    Some(completed) => Some(step_ms * run.steps.mean()? / completed),
+                    None => Some(step_ms),
+                }
             }
         }
     }

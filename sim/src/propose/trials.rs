@@ -7,15 +7,17 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use reports::CandidateReport;
 
 use super::error::ProposeError;
+use super::histogram;
 use super::shapes::{ShapeHistogram, ShapeRecorder};
 use super::stop::Stop;
 use crate::engine::options::EngineOptions;
 use crate::engine::scheduler::Stepping;
 use crate::metrics::Metrics;
+use crate::observe::Observer;
 use crate::record;
 use crate::scenario::{Slo, WarmUp};
 use crate::server::{Replica, RunEnd, Setup};
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, TrafficKind};
 
 /// What every trial shares.
 #[derive(Debug)]
@@ -38,8 +40,6 @@ pub struct Trials<'a> {
 pub struct Trial {
     /// The figures of each seed, in order.
     pub runs: Vec<CandidateReport>,
-    /// How each run ended.
-    pub ends: Vec<RunEnd>,
 }
 
 impl<'a> Trials<'a> {
@@ -69,20 +69,19 @@ impl<'a> Trials<'a> {
     /// # Errors
     /// What a run can fail with.
     pub fn run_setup(&self, setup: &Setup, name: &str, seeds: &[u64]) -> Result<Option<Trial>, ProposeError> {
-        let run_one = |&seed: &u64| -> Result<Option<(CandidateReport, RunEnd)>, ProposeError> {
+        if let TrafficKind::Steps(steps) = &self.traffic.kind {
+            return Ok(Some(Trial { runs: vec![histogram::figures(steps, setup, name)] }));
+        }
+        let run_one = |&seed: &u64| -> Result<Option<CandidateReport>, ProposeError> {
             if self.stop.is_asked() {
                 return Ok(None);
             }
             let mut metrics = self.metrics(setup);
-            let end = self.serve(setup, seed, &mut metrics)?;
-            Ok(Some((record::candidate(name, setup, &metrics.finish()), end)))
+            self.serve(setup, seed, &mut metrics)?;
+            Ok(Some(record::candidate(name, setup, &metrics.finish())))
         };
-        let runs: Vec<Option<(CandidateReport, RunEnd)>> = seeds.par_iter().map(run_one).collect::<Result<_, _>>()?;
-        let runs: Option<Vec<(CandidateReport, RunEnd)>> = runs.into_iter().collect();
-        Ok(runs.map(|runs| {
-            let (runs, ends) = runs.into_iter().unzip();
-            Trial { runs, ends }
-        }))
+        let runs: Vec<Option<CandidateReport>> = seeds.par_iter().map(run_one).collect::<Result<_, _>>()?;
+        Ok(runs.into_iter().collect::<Option<_>>().map(|runs| Trial { runs }))
     }
 
     /// The steps that a server takes on every seed, by shape; `None` if the search was ended before the last seed.
@@ -91,6 +90,9 @@ impl<'a> Trials<'a> {
     /// As [`Trials::run`].
     pub fn shapes(&self, options: &EngineOptions, seeds: &[u64]) -> Result<Option<ShapeHistogram>, ProposeError> {
         let setup = Setup::prepare(options, self.profile)?;
+        if let TrafficKind::Steps(steps) = &self.traffic.kind {
+            return Ok(Some(histogram::shapes(steps, &setup)));
+        }
         let run_one = |&seed: &u64| -> Result<Option<ShapeHistogram>, ProposeError> {
             if self.stop.is_asked() {
                 return Ok(None);
@@ -108,12 +110,7 @@ impl<'a> Trials<'a> {
         Metrics::new(self.slo, self.warm_up, &setup.cost, setup.options.asynchronous())
     }
 
-    fn serve(
-        &self,
-        setup: &Setup,
-        seed: u64,
-        observer: &mut impl crate::observe::Observer,
-    ) -> Result<RunEnd, ProposeError> {
+    fn serve(&self, setup: &Setup, seed: u64, observer: &mut impl Observer) -> Result<RunEnd, ProposeError> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         let traffic = self.traffic.open(seed)?;
         Ok(Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost).serve(traffic, observer)?)
