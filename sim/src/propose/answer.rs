@@ -4,7 +4,7 @@ use reports::{CandidateReport, LadderChoice, LadderSizes, ProposeVerdict, RungWo
 
 use super::error::ProposeError;
 use super::ladders::{Ladders, List};
-use super::neighbours::{Change, neighbours};
+use super::neighbours::Change;
 use super::objective::best_of;
 use super::search::{Found, Note, Question, Tried};
 use super::sensitivity::{self, sensitivity};
@@ -15,8 +15,6 @@ use crate::engine::options::EngineOptions;
 
 /// Most ladders of the front that are checked.
 const FRONT_MAX: usize = 10;
-/// Single changes of the ladders in force that are simulated: as many that drop a rung as others.
-const CHANGES_TRIED: usize = 10;
 /// Seeds of the check that the sensitivity is looked at on.
 const SENSITIVITY_SEEDS: usize = 2;
 
@@ -151,7 +149,7 @@ impl Decision {
         } else if let Outcome::Better(quantity, gain) = outcome {
             let kind = if best.ladders.is_empty() { "no_graphs" } else { "change" };
             let what = if best.ladders.is_empty() { "Run without graphs" } else { "Change the ladder" };
-            (kind, format!("{what}: {} {}.", quantity.gained(), percent(gain)))
+            (kind, format!("{what}: {} {}{}.", quantity.gained(), percent(gain), with_memory(spared)))
         } else if let Outcome::Worse(..) = outcome {
             let words =
                 "The ladder in force is fine: what looked better during the search was not so on other requests.";
@@ -175,6 +173,18 @@ fn at(outcome: Outcome) -> String {
         Outcome::Better(quantity, gain) => format!(", and {} {}", quantity.gained(), percent(gain)),
         Outcome::Worse(quantity, loss) => format!(", at {} {}", quantity.lost(), percent(loss)),
         Outcome::Alike => ", and serves alike".to_owned(),
+    }
+}
+
+/// What a change does to the memory of graphs.
+fn with_memory(spared: f64) -> String {
+    const SEEN: f64 = 0.005 * (1_u64 << 30) as f64;
+    if spared.abs() < SEEN {
+        String::new()
+    } else if spared > 0.0 {
+        format!(", with {} less graph memory", gib(spared))
+    } else {
+        format!(", for {} more graph memory", gib(-spared))
     }
 }
 
@@ -257,7 +267,7 @@ fn spread(all: &[usize], most: usize) -> Vec<usize> {
     (0..most).map(|nth| all[nth * (all.len() - 1) / (most - 1)]).collect()
 }
 
-/// The best single change to the ladders in force that takes no more memory than they do.
+/// The best single change to the ladders in force that takes no more memory than they do; `None` if none is better.
 fn one_change(
     trials: &Trials<'_>,
     question: &Question<'_>,
@@ -265,44 +275,25 @@ fn one_change(
     seeds: &[u64],
     current: &[CandidateReport],
 ) -> Result<Option<SingleChange>, ProposeError> {
-    let in_force = &found.tried[0];
-    let Some(histogram) = trials.shapes(question.current, question.seeds)? else { return Ok(None) };
-    let loads = found.landscape.loads(&histogram)?;
-    let all = neighbours(&in_force.ladders, &loads);
-    let memory = |run: &CandidateReport| run.graph_memory_bytes.mean().unwrap_or(0.0);
-    let most = memory(&in_force.trial.runs[0]);
-    let mut tried: Vec<(Change, Ladders, Vec<CandidateReport>)> = Vec::new();
-    let mut left = [CHANGES_TRIED; 2];
-    for neighbour in all {
-        let left = &mut left[usize::from(matches!(neighbour.change, Change::Drop(..)))];
-        if *left == 0 || trials.stop.is_asked() {
-            continue;
-        }
-        let Ok(setup) = crate::server::Setup::prepare(&neighbour.ladders.applied(question.base), trials.profile) else {
-            continue;
+    let contest: Vec<(usize, &[CandidateReport])> = found
+        .changes
+        .iter()
+        .map(|&(_, place)| (place, found.tried[place].trial.runs.as_slice()))
+        .filter(|(_, runs)| question.limits.allow(&runs[0]))
+        .collect();
+    let memory = |run: &CandidateReport| run.graph_memory_bytes.mean().unwrap_or(0.0) as u64;
+    let Some(best) = best_of(question.objective, &contest, memory) else { return Ok(None) };
+    let tried = &found.tried[best];
+    let Some(trial) = trials.run(&tried.options, "one change", seeds)? else { return Ok(None) };
+    let change = found.changes.iter().find(|(_, place)| *place == best).map(|(change, _)| *change);
+    let is_better = matches!(Outcome::of(question.objective, current, &trial.runs), Outcome::Better(..));
+    let choice = chosen(&tried.ladders, "one change", &trial.runs, Some(current));
+    Ok(change.filter(|_| is_better).map(|change| {
+        let (kind, list, from, to) = match change {
+            Change::Drop(list, size) => ("drop", list, Some(size), None),
+            Change::Shift(list, from, to) => ("shift", list, Some(from), Some(to)),
+            Change::Add(list, size) => ("add", list, None, Some(size)),
         };
-        if setup.graph_memory.total().0 as f64 > most {
-            continue;
-        }
-        *left -= 1;
-        let Some(trial) = trials.run_setup(&setup, "one change", question.seeds)? else { continue };
-        if question.limits.allow(&trial.runs[0]) {
-            tried.push((neighbour.change, neighbour.ladders, trial.runs));
-        }
-    }
-    let contest: Vec<(usize, &[CandidateReport])> =
-        tried.iter().enumerate().map(|(place, (.., runs))| (place, runs.as_slice())).collect();
-    let Some(best) = best_of(question.objective, &contest, |run| memory(run) as u64) else { return Ok(None) };
-    let (change, ladders, _) = &tried[best];
-    let Some(trial) = trials.run(&ladders.applied(question.base), "one change", seeds)? else { return Ok(None) };
-    if !matches!(Outcome::of(question.objective, current, &trial.runs), Outcome::Better(..)) {
-        return Ok(None);
-    }
-    let (kind, list, from, to) = match *change {
-        Change::Drop(list, size) => ("drop", list, Some(size), None),
-        Change::Shift(list, from, to) => ("shift", list, Some(from), Some(to)),
-        Change::Add(list, size) => ("add", list, None, Some(size)),
-    };
-    let choice = chosen(ladders, "one change", &trial.runs, Some(current));
-    Ok(Some(SingleChange { kind: kind.into(), phase: list.phase().into(), from, to, choice }))
+        SingleChange { kind: kind.into(), phase: list.phase().into(), from, to, choice }
+    }))
 }

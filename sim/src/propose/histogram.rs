@@ -46,6 +46,7 @@ pub fn figures(histogram: &StepHistogram, setup: &Setup, name: &str) -> Candidat
     report.padding_ratio = share(all.padded_rows, all.real_rows);
     report.waste_share = share(all.padded_rows, all.real_rows + all.padded_rows);
     report.fallback_rate = share(expected.steps - expected.graph_steps, expected.steps);
+    report.steps_outside_range = Figure::from(u64::try_from(expected.outside_steps).unwrap_or(u64::MAX));
     report.fallbacks = fallbacks(histogram, setup);
     report
 }

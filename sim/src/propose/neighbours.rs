@@ -3,7 +3,9 @@
 use super::ladders::{Ladders, List};
 use super::landscape::Loads;
 
-/// Places tried in a gap between two rungs.
+/// Up to so many sizes that steps have, all of them are tried as places of a rung.
+const SIZES_MAX: usize = 256;
+/// Of more sizes so many are tried in each gap between two rungs.
 const PLACES: usize = 6;
 
 /// What was done to a ladder.
@@ -28,17 +30,19 @@ pub struct Neighbour {
     pub cost_ns: u128,
 }
 
-/// All neighbours by what the histogram's steps cost on them, cheapest first. Rungs are put where steps are: of each gap
-/// between two rungs and above the top a few sizes, equally many steps apart.
+/// All neighbours by what the histogram's steps cost on them, cheapest first. Rungs are put where steps are: if those have
+/// many sizes, on a few in each gap between two rungs and above the top, equally many steps apart.
 #[must_use]
 pub fn neighbours(ladders: &Ladders, loads: &Loads) -> Vec<Neighbour> {
     let mut changes = Vec::new();
     for (list, sizes) in ladders.lists() {
-        let steps = loads.sizes(list);
+        let all = loads.sizes(list);
+        let steps = &all;
         let within = |low: u32, high: u32| {
             let first = steps.partition_point(|&(size, _)| size <= low);
             let last = steps.partition_point(|&(size, _)| size < high);
-            places(&steps[first..last.max(first)])
+            let steps = &steps[first..last.max(first)];
+            if all.len() <= SIZES_MAX { steps.iter().map(|&(size, _)| size).collect() } else { places(steps) }
         };
         for place in 0..=sizes.len() {
             let below = place.checked_sub(1).map_or(0, |below| sizes[below]);

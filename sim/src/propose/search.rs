@@ -9,7 +9,7 @@ use super::error::ProposeError;
 use super::ladders::Ladders;
 use super::landscape::{Landscape, Loads};
 use super::limits::Limits;
-use super::neighbours::{Change, neighbours};
+use super::neighbours::{Change, Neighbour, neighbours};
 use super::objective::{Objective, best_of};
 use super::shapes::ShapeHistogram;
 use super::trials::{Trial, Trials};
@@ -40,6 +40,8 @@ pub struct Question<'a> {
     pub limits: Limits,
     /// The traffic's seeds.
     pub seeds: &'a [u64],
+    /// Whether only ladders are looked at that differ from those in force in one rung.
+    pub one_change: bool,
 }
 
 /// A server that was simulated.
@@ -60,6 +62,8 @@ pub struct Found {
     pub tried: Vec<Tried>,
     /// The best of them within the limits, by place; `None` if none keeps within them.
     pub best: Option<usize>,
+    /// Single changes to the ladders in force that take no more memory, with the place of what comes of them.
+    pub changes: Vec<(Change, usize)>,
     /// What the sizes cost.
     pub landscape: Landscape,
     /// The steps of the best one.
@@ -101,6 +105,7 @@ pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> 
         found: Found {
             tried,
             best: None,
+            changes: Vec::new(),
             landscape,
             loads,
             without_graphs_startup_s: without_graphs.startup.total_s(),
@@ -108,9 +113,12 @@ pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> 
             interrupted: false,
         },
     };
-    search.try_all(vec![in_force.none()])?;
-    search.optima(note)?;
-    search.single_changes(note)?;
+    search.changes_to_current(note)?;
+    if !question.one_change {
+        search.try_all(vec![in_force.none()])?;
+        search.optima(note)?;
+        search.single_changes(note)?;
+    }
     search.found.interrupted = trials.stop.is_asked();
     Ok(search.found)
 }
@@ -168,6 +176,26 @@ impl Search<'_> {
             }
             self.look_at_best()?;
         }
+        Ok(())
+    }
+
+    /// What single changes to the ladders in force come to.
+    fn changes_to_current(&mut self, note: &Note<'_>) -> Result<(), ProposeError> {
+        note("single changes to the ladders in force");
+        let most = self.found.tried[0].trial.runs[0].graph_memory_bytes.mean().unwrap_or(0.0);
+        let fits = |ladders: &Ladders| {
+            let setup = Setup::prepare(&ladders.applied(self.question.base), self.trials.profile);
+            setup.is_ok_and(|setup| setup.graph_memory.total().0 as f64 <= most)
+        };
+        let all = neighbours(&self.found.tried[0].ladders, &self.found.loads).into_iter();
+        let (drops, others): (Vec<_>, Vec<_>) = all.partition(|neighbour| matches!(neighbour.change, Change::Drop(..)));
+        let chosen = |all: Vec<Neighbour>| all.into_iter().filter(|one| fits(&one.ladders)).take(CHANGES_TRIED);
+        let chosen: Vec<Neighbour> = chosen(drops).chain(chosen(others)).collect();
+        self.try_all(chosen.iter().map(|neighbour| neighbour.ladders.clone()).collect())?;
+        let tried = &self.found.tried;
+        let place = |ladders: &Ladders| tried.iter().position(|tried| tried.ladders == *ladders);
+        self.found.changes =
+            chosen.iter().filter_map(|neighbour| Some((neighbour.change, place(&neighbour.ladders)?))).collect();
         Ok(())
     }
 

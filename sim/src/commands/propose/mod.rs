@@ -20,6 +20,7 @@ use crate::propose::search::{Found, search};
 use crate::propose::stop::Stop;
 use crate::propose::trials::Trials;
 use crate::scenario::Candidate;
+use crate::traffic::TrafficKind;
 use crate::{record, warnings};
 
 /// Find the best capture sizes under a budget.
@@ -56,6 +57,13 @@ pub(super) struct Arguments {
     /// What is best: goodput, p99_tpot or device_time. What they cannot tell apart is decided by the others.
     #[arg(long, value_name = "WHAT", default_value_t)]
     objective: Objective,
+    /// Propose only what differs from the ladder in force in one rung, added, dropped or shifted, and takes no more memory.
+    #[arg(long)]
+    one_change: bool,
+    /// Take the steps of this file instead of the scenario's traffic, priced, not simulated: rows of tokens, requests,
+    /// query_len and count.
+    #[arg(long, value_name = "CSV")]
+    from: Option<PathBuf>,
     /// Price with this profile instead: a built-in name (`calibrate list`) or a file.
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
@@ -75,7 +83,11 @@ pub(super) struct Arguments {
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
-    inputs.scenario.simulable()?;
+    if let Some(path) = &arguments.from {
+        inputs.scenario.traffic.kind = TrafficKind::Steps(question::histogram(path)?);
+    } else if !matches!(inputs.scenario.traffic.kind, TrafficKind::Steps(_)) {
+        inputs.scenario.simulable()?;
+    }
     inputs.select(arguments.candidate.as_slice())?;
     inputs.scenario.candidates.truncate(1);
     let setups = inputs.prepare_all()?;
@@ -109,7 +121,7 @@ fn propose(
     } else {
         search_seeds.clone()
     };
-    let asked = question::Asked::of(arguments, inputs, &search_seeds);
+    let asked = question::Asked::of(arguments, inputs);
     let question = asked.question(current, &search_seeds);
     let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
     let is_terminal = std::io::stderr().is_terminal();

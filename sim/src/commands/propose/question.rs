@@ -1,7 +1,13 @@
 //! What the command line asks for.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use calibrate::stderr::printable;
 use reports::ProposeQuestion;
 
+use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::Arguments;
 use crate::engine::options::EngineOptions;
@@ -10,6 +16,7 @@ use crate::propose::limits::Limits;
 use crate::propose::objective::Objective;
 use crate::propose::search::Question;
 use crate::scenario::Candidate;
+use crate::traffic::StepHistogram;
 
 /// What is asked, with what it is asked of.
 #[derive(Debug)]
@@ -17,22 +24,36 @@ pub(super) struct Asked {
     objective: Objective,
     limits: Limits,
     base: EngineOptions,
+    one_change: bool,
 }
 
 impl Asked {
     /// The command line's budgets come before the scenario's.
-    pub(super) fn of(arguments: &Arguments, inputs: &Inputs, _seeds: &[u64]) -> Self {
+    pub(super) fn of(arguments: &Arguments, inputs: &Inputs) -> Self {
         let budget = &inputs.scenario.budget;
         let limits = Limits {
             graph_memory: arguments.graph_memory.or(budget.graph_memory),
             startup_s: arguments.startup.map(|time| time.as_secs_f64()).or(budget.startup.map(|time| time.as_s())),
             descriptors: arguments.max_descriptors,
         };
-        Self { objective: arguments.objective, limits, base: with_graphs(&inputs.scenario.candidates[0].options) }
+        let one_change = arguments.one_change;
+        Self {
+            one_change,
+            objective: arguments.objective,
+            limits,
+            base: with_graphs(&inputs.scenario.candidates[0].options),
+        }
     }
 
     pub(super) fn question<'a>(&'a self, current: &'a Candidate, seeds: &'a [u64]) -> Question<'a> {
-        Question { current: &current.options, base: &self.base, objective: self.objective, limits: self.limits, seeds }
+        Question {
+            current: &current.options,
+            base: &self.base,
+            objective: self.objective,
+            limits: self.limits,
+            seeds,
+            one_change: self.one_change,
+        }
     }
 
     pub(super) fn report(&self) -> ProposeQuestion {
@@ -44,6 +65,21 @@ impl Asked {
             also: Vec::new(),
         }
     }
+}
+
+/// The histogram of a file.
+///
+/// # Errors
+/// If it cannot be read, with the line.
+pub(super) fn histogram(path: &Path) -> Result<StepHistogram, Failure> {
+    let shown = printable(&path.display().to_string());
+    let help = "write a header `tokens,requests,query_len,count` and one row for each shape of a step".to_owned();
+    let file = File::open(path).map_err(|error| Failure::NoProposal {
+        message: format!("cannot open {shown}: {error}"),
+        help: Some("check the spelling and the permissions of --from".to_owned()),
+    })?;
+    StepHistogram::read_csv(BufReader::new(file))
+        .map_err(|problem| Failure::NoProposal { message: format!("{shown}: {problem}"), help: Some(help) })
 }
 
 /// The options with a mode that has graphs: where they are off, the engine's default.
