@@ -43,7 +43,7 @@ pub struct Answer {
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Checks what a search found on `seeds`, and explains it. Parts that the search was ended before are empty.
+/// Checks what a search found on `seeds`, and explains it; `settings` are what the proposals set beside their ladders. Parts that the search was ended before are empty.
 ///
 /// # Errors
 /// [`ProposeError`].
@@ -51,6 +51,7 @@ pub fn answer(
     trials: &Trials<'_>,
     question: &Question<'_>,
     found: &Found,
+    settings: &[String],
     seeds: &[u64],
     note: &Note<'_>,
 ) -> Result<Answer, ProposeError> {
@@ -66,8 +67,12 @@ pub fn answer(
     let options = if keeps { question.current.clone() } else { tried.options.clone() };
     let choice =
         |tried: &Tried, name: &str, runs: &[CandidateReport]| chosen(&tried.ladders, name, runs, Some(&current));
-    let proposal = choice(tried, "proposal", &runs);
-    let front = front(trials, question, found, seeds, &current)?;
+    let mut proposal = choice(tried, "proposal", &runs);
+    if !keeps {
+        proposal.settings = settings.to_vec();
+    }
+    let mut front = front(trials, question, found, seeds, &current)?;
+    front.iter_mut().for_each(|choice| choice.settings = settings.to_vec());
     note("what each rung is worth");
     let steps = trials.shapes(&options, seeds)?;
     let base = if keeps { question.current } else { question.base };
@@ -139,7 +144,7 @@ impl Decision {
         let within = question.limits.allow(&in_force.trial.runs[0]);
         let memory = |runs: &[CandidateReport]| runs[0].graph_memory_bytes.mean().unwrap_or(0.0);
         let spared = memory(current) - memory(proposed);
-        let (kind, sentence) = if best.ladders == in_force.ladders {
+        let (kind, sentence) = if std::ptr::eq(best, in_force) {
             ("keep", "The ladder in force is fine: no other one that was tried is better.".to_owned())
         } else if !within {
             (

@@ -113,6 +113,10 @@ pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> 
             interrupted: false,
         },
     };
+    if question.base != question.current {
+        search.known.clear();
+        search.try_all(vec![in_force.clone()])?;
+    }
     search.changes_to_current(note)?;
     if !question.one_change {
         search.try_all(vec![in_force.none()])?;

@@ -2,20 +2,24 @@
 
 mod ended;
 mod question;
+mod variants;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::{ProposeReport, SearchReport, Warning};
+use reports::{CandidateReport, ProposeReport, SearchReport, Warning};
 
 use self::ended::on_signal;
+use self::variants::variants;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
 use super::run::comparison::seeds;
+use crate::engine::options::EngineOptions;
 use crate::propose::answer::{Answer, answer};
-use crate::propose::objective::Objective;
+use crate::propose::error::ProposeError;
+use crate::propose::objective::{Objective, best_of};
 use crate::propose::search::{Found, search};
 use crate::propose::stop::Stop;
 use crate::propose::trials::Trials;
@@ -60,6 +64,10 @@ pub(super) struct Arguments {
     /// Propose only what differs from the ladder in force in one rung, added, dropped or shifted, and takes no more memory.
     #[arg(long)]
     one_change: bool,
+    /// Let this setting of the server vary too, and look for ladders at each value; may be given several times. Keys and
+    /// values are written as for `sim sweep --vary`.
+    #[arg(long, value_name = "KEY=V1,V2,...")]
+    also: Vec<String>,
     /// Take the steps of this file instead of the scenario's traffic, priced, not simulated: rows of tokens, requests,
     /// query_len and count.
     #[arg(long, value_name = "CSV")]
@@ -96,8 +104,9 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let stop = on_signal();
     let report = propose(arguments, &inputs, before, &stop)?;
     match arguments.format {
+        Format::Text => reports::text::propose(&report, out),
         Format::Json => reports::json::write(&report, out),
-        Format::Text | Format::Csv => reports::json::write(&report, out),
+        Format::Csv => reports::rows::propose(&report, out),
     }
     .map_err(Failure::Stdout)?;
     if report.search.interrupted { Err(Failure::Interrupted) } else { Ok(()) }
@@ -121,8 +130,8 @@ fn propose(
     } else {
         search_seeds.clone()
     };
+    let variants = variants(arguments, inputs)?;
     let asked = question::Asked::of(arguments, inputs);
-    let question = asked.question(current, &search_seeds);
     let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
     let is_terminal = std::io::stderr().is_terminal();
     let note = |what: &str| {
@@ -130,9 +139,26 @@ fn propose(
             let _ = write!(std::io::stderr(), "\r{:<79}\rpropose: {what}", "");
         }
     };
-    let failed = |error: crate::propose::error::ProposeError| inputs.no_proposal(current, error);
-    let found: Found = search(&trials, &question, &note).map_err(failed)?;
-    let told: Answer = answer(&trials, &question, &found, &check_seeds, &note).map_err(failed)?;
+    let failed = |error: ProposeError| inputs.no_proposal(current, error);
+    let mut searches: Vec<Searched> = Vec::with_capacity(variants.len());
+    for variant in variants {
+        if stop.is_asked() && !searches.is_empty() {
+            break;
+        }
+        let base = question::with_graphs(&variant.options);
+        let found = search(&trials, &asked.question(current, &base, &search_seeds), &note);
+        match found {
+            Ok(found) => searches.push(Searched { settings: variant.settings, base, found }),
+            // A variant that the engine refuses is no answer, but the server in force has to start.
+            Err(error) if searches.is_empty() => return Err(failed(error)),
+            Err(_) => {}
+        }
+    }
+    let ladders: usize = searches.iter().map(|searched| searched.found.tried.len()).sum();
+    let best = best_of_searches(asked.objective, &searches);
+    let Searched { settings, base, found } = searches.swap_remove(best);
+    let question = asked.question(current, &base, &search_seeds);
+    let told: Answer = answer(&trials, &question, &found, &settings, &check_seeds, &note).map_err(failed)?;
     if is_terminal {
         let _ = write!(std::io::stderr(), "\r{:<79}\r", "");
     }
@@ -141,11 +167,11 @@ fn propose(
         engine: record::engine(&scenario.server),
         profile: record::profile(profile, &inputs.profile_name, &scenario.server),
         warnings,
-        asked: asked.report(),
+        asked: asked.report(&arguments.also),
         search: SearchReport {
             seeds: search_seeds,
             check_seeds,
-            ladders: found.tried.len() as u64,
+            ladders: ladders as u64,
             runs: trials.runs(),
             rounds: found.rounds,
             interrupted: stop.is_asked(),
@@ -159,4 +185,21 @@ fn propose(
         sensitivity: told.sensitivity,
         flags: Vec::new(),
     })
+}
+
+/// The ladders found for one variant of the server.
+struct Searched {
+    settings: Vec<String>,
+    base: EngineOptions,
+    found: Found,
+}
+
+/// The place of the search whose best ladders are the best.
+fn best_of_searches(objective: Objective, searches: &[Searched]) -> usize {
+    let best = |searched: &Searched| searched.found.best.map(|place| searched.found.tried[place].trial.runs.clone());
+    let best: Vec<(usize, Vec<CandidateReport>)> =
+        searches.iter().enumerate().filter_map(|(place, searched)| Some((place, best(searched)?))).collect();
+    let contest: Vec<(usize, &[CandidateReport])> =
+        best.iter().map(|(place, runs)| (*place, runs.as_slice())).collect();
+    best_of(objective, &contest, |run| run.graph_memory_bytes.mean().map_or(0, |bytes| bytes as u64)).unwrap_or(0)
 }

@@ -21,9 +21,8 @@ use crate::traffic::StepHistogram;
 /// What is asked, with what it is asked of.
 #[derive(Debug)]
 pub(super) struct Asked {
-    objective: Objective,
+    pub(super) objective: Objective,
     limits: Limits,
-    base: EngineOptions,
     one_change: bool,
 }
 
@@ -37,18 +36,18 @@ impl Asked {
             descriptors: arguments.max_descriptors,
         };
         let one_change = arguments.one_change;
-        Self {
-            one_change,
-            objective: arguments.objective,
-            limits,
-            base: with_graphs(&inputs.scenario.candidates[0].options),
-        }
+        Self { one_change, objective: arguments.objective, limits }
     }
 
-    pub(super) fn question<'a>(&'a self, current: &'a Candidate, seeds: &'a [u64]) -> Question<'a> {
+    pub(super) fn question<'a>(
+        &self,
+        current: &'a Candidate,
+        base: &'a EngineOptions,
+        seeds: &'a [u64],
+    ) -> Question<'a> {
         Question {
             current: &current.options,
-            base: &self.base,
+            base,
             objective: self.objective,
             limits: self.limits,
             seeds,
@@ -56,13 +55,13 @@ impl Asked {
         }
     }
 
-    pub(super) fn report(&self) -> ProposeQuestion {
+    pub(super) fn report(&self, also: &[String]) -> ProposeQuestion {
         ProposeQuestion {
             objective: self.objective.name().into(),
             graph_memory_bytes: self.limits.graph_memory.map(|bytes| bytes.0),
             startup_s: self.limits.startup_s,
             descriptors: self.limits.descriptors,
-            also: Vec::new(),
+            also: also.to_vec(),
         }
     }
 }
@@ -83,7 +82,7 @@ pub(super) fn histogram(path: &Path) -> Result<StepHistogram, Failure> {
 }
 
 /// The options with a mode that has graphs: where they are off, the engine's default.
-fn with_graphs(options: &EngineOptions) -> EngineOptions {
+pub(super) fn with_graphs(options: &EngineOptions) -> EngineOptions {
     let mut options = options.clone();
     match &mut options {
         EngineOptions::Vllm(vllm) => {
