@@ -72,7 +72,9 @@ pub fn answer(
         proposal.settings = settings.to_vec();
     }
     let mut front = front(trials, question, found, seeds, &current)?;
-    front.iter_mut().for_each(|choice| choice.settings = settings.to_vec());
+    for choice in &mut front {
+        choice.settings = settings.to_vec();
+    }
     note("what each rung is worth");
     let steps = trials.shapes(&options, seeds)?;
     let base = if keeps { question.current } else { question.base };

@@ -16,6 +16,7 @@ use crate::propose::limits::Limits;
 use crate::propose::objective::Objective;
 use crate::propose::search::Question;
 use crate::scenario::Candidate;
+use crate::time::SimDuration;
 use crate::traffic::StepHistogram;
 
 /// What is asked, with what it is asked of.
@@ -32,7 +33,7 @@ impl Asked {
         let budget = &inputs.scenario.budget;
         let limits = Limits {
             graph_memory: arguments.graph_memory.or(budget.graph_memory),
-            startup_s: arguments.startup.map(|time| time.as_secs_f64()).or(budget.startup.map(|time| time.as_s())),
+            startup_s: arguments.startup.map(|time| time.as_secs_f64()).or(budget.startup.map(SimDuration::as_s)),
             descriptors: arguments.max_descriptors,
         };
         let one_change = arguments.one_change;
