@@ -1,22 +1,27 @@
 //! `sim propose`: the best bucket set under a memory budget.
 
 mod ended;
+mod paste;
 mod question;
 mod variants;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use calibrate::profile::Profile;
 use clap::Args;
 use reports::{CandidateReport, ProposeReport, SearchReport, Warning};
 
 use self::ended::on_signal;
+use self::paste::flags;
 use self::variants::variants;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
 use super::run::comparison::seeds;
+use crate::cost::memory::StaticShare;
 use crate::engine::options::EngineOptions;
+use crate::flags::Target;
 use crate::propose::answer::{Answer, answer};
 use crate::propose::error::ProposeError;
 use crate::propose::objective::{Objective, best_of};
@@ -61,6 +66,10 @@ pub(super) struct Arguments {
     /// What is best: goodput, p99_tpot or device_time. What they cannot tell apart is decided by the others.
     #[arg(long, value_name = "WHAT", default_value_t)]
     objective: Objective,
+    /// Write the flags for this version too: vllm-0.31.0, vllm-0.33.0, vllm-main, sglang-0.5.23, tensorrt-llm, or the
+    /// version alone; may be given several times [default: the scenario's].
+    #[arg(long = "engine-version", value_name = "VERSION")]
+    engine_versions: Vec<Target>,
     /// Propose only what differs from the ladder in force in one rung, added, dropped or shifted, and takes no more memory.
     #[arg(long)]
     one_change: bool,
@@ -131,6 +140,8 @@ fn propose(
         search_seeds.clone()
     };
     let variants = variants(arguments, inputs)?;
+    // A target of another engine shows before any long work.
+    flags(&current.options, &[], &arguments.engine_versions, kv_tokens_before_graphs(&current.options, profile))?;
     let asked = question::Asked::of(arguments, inputs);
     let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
     let is_terminal = std::io::stderr().is_terminal();
@@ -162,6 +173,8 @@ fn propose(
     if is_terminal {
         let _ = write!(std::io::stderr(), "\r{:<79}\r", "");
     }
+    let kv_tokens = kv_tokens_before_graphs(&told.options, profile);
+    let flags = flags(&told.options, &told.proposal.settings, &arguments.engine_versions, kv_tokens)?;
     Ok(ProposeReport {
         scenario: record::scenario(scenario, told.current.figures.completed.mean().map(|count| count as u64)),
         engine: record::engine(&scenario.server),
@@ -183,7 +196,7 @@ fn propose(
         rungs: told.rungs,
         one_change: told.one_change,
         sensitivity: told.sensitivity,
-        flags: Vec::new(),
+        flags,
     })
 }
 
@@ -202,4 +215,9 @@ fn best_of_searches(objective: Objective, searches: &[Searched]) -> usize {
     let contest: Vec<(usize, &[CandidateReport])> =
         best.iter().map(|(place, runs)| (*place, runs.as_slice())).collect();
     best_of(objective, &contest, |run| run.graph_memory_bytes.mean().map_or(0, |bytes| bytes as u64)).unwrap_or(0)
+}
+
+/// SGLang's decode graphs are bounded by the rows of its request pool, which follow from its KV pool.
+fn kv_tokens_before_graphs(options: &EngineOptions, profile: &Profile) -> Option<u64> {
+    StaticShare::of(options.sglang()?, profile).ok()?.tokens_before_capture().ok()
 }
