@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use reports::{CandidateReport, RungWorth};
+use reports::{CandidateReport, LadderChoice, RungWorth, STEP_MS_PER_REQUEST};
 
 use super::error::ProposeError;
 use super::ladders::{Ladders, List};
-use super::objective::Quantity;
 use super::shapes::ShapeHistogram;
 use super::trials::Trials;
-use super::verdict::difference;
 use crate::engine::options::EngineOptions;
 use crate::engine::shape::Descriptor;
 use crate::server::Setup;
@@ -42,6 +40,8 @@ pub fn worths(
         let without = ladders.toggled(list, size).applied(base);
         let Some(without) = trials.run(&without, "without", seeds)? else { return Ok(None) };
         let without = without.runs;
+        let pair = LadderChoice::pair(&without, runs);
+        let gained = |figure: &str| pair.differences.get(figure).copied();
         let served = served.get(&(list, size)).copied().unwrap_or_default();
         let more = |figure: fn(&CandidateReport) -> Option<f64>| {
             figure(&runs[0]).unwrap_or(0.0) - figure(&without[0]).unwrap_or(0.0)
@@ -52,9 +52,10 @@ pub fn worths(
             share_of_steps: served.steps as f64 / steps.steps().max(1) as f64,
             rows: served.rows,
             decode_share: (served.steps > 0).then(|| served.decode_steps as f64 / served.steps as f64),
-            request_goodput: difference(Quantity::Goodput, &without, runs),
-            p99_tpot_ms: difference(Quantity::P99Tpot, &without, runs),
-            step_ms_per_request: difference(Quantity::StepTime, &without, runs),
+            request_goodput: gained("request_goodput"),
+            p99_tpot_ms: gained("p99_tpot_ms"),
+            step_ms_per_request: gained(STEP_MS_PER_REQUEST),
+            mean_step_ms: gained("mean_step_ms"),
             memory_bytes: more(|run| run.graph_memory_bytes.mean()) as i64,
             startup_s: more(|run| run.startup_s.mean()),
         }))

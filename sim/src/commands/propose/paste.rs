@@ -1,6 +1,6 @@
 //! The proposal as flags of the engine versions asked for.
 
-use reports::FlagsReport;
+use reports::{FlagsFile, FlagsReport};
 
 use super::super::failure::Failure;
 use crate::engine::options::EngineOptions;
@@ -24,14 +24,15 @@ pub(super) fn flags(
             message: format!("--engine-version {}: {fault}", target.name()),
             help: Some("leave it out for the version of the scenario".to_owned()),
         })?;
-        let environment = advice.environment.iter().map(|(name, value)| format!("set {name}={value} for the server"));
         let settings = settings.iter().map(|setting| format!("the proposal also needs {setting}"));
         Ok(FlagsReport {
             target: target.to_string(),
-            exact: advice.checked.is_same(),
+            environment: advice.environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            exact: advice.checked.captured().map(|_| advice.checked.is_same()),
+            file: advice.file.map(|file| FlagsFile { name: file.name, text: file.text }),
             shell: advice.shell,
             json: advice.json,
-            notes: advice.notes.into_iter().chain(environment).chain(settings).collect(),
+            notes: advice.notes.into_iter().chain(settings).collect(),
         })
     };
     targets.iter().map(of).collect()
