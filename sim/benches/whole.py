@@ -80,6 +80,9 @@ def runs():
                 for asynchronous in (True, False):
                     name = f"{file} x{multiplier} {'async' if asynchronous else 'sync'}"
                     yield name, server(asynchronous=asynchronous) + recorded(file, multiplier), 7
+        for asynchronous in (True, False):
+            name = f"{conversation} x1 {'async' if asynchronous else 'sync'}, h200-llama-3.1-8b"
+            yield name, server("h200-llama-3.1-8b", asynchronous=asynchronous) + recorded(conversation), 7
         for multiplier in (1, 4):
             name = f"{conversation} x{multiplier} async, h100-llama-2-7b"
             yield name, server("h100-llama-2-7b") + recorded(conversation, multiplier), 7

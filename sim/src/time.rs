@@ -58,7 +58,7 @@ impl SimDuration {
 /// The nearest whole number, halves away from zero; 0 for what is negative or no number. `f64::round` calls a function on
 /// processors that are not known to have an instruction for it, and none of old turns floats into unsigned integers at once.
 #[inline]
-fn nearest(value: f64) -> u64 {
+pub(crate) fn nearest(value: f64) -> u64 {
     if value >= SIGNED_END {
         return value as u64;
     }

@@ -82,8 +82,7 @@ impl House {
         let setup = &self.setups[candidate];
         let scenario = &self.scenario;
         let traffic = scenario.traffic.open(scenario.traffic.seed).map_err(|error| chain(&error))?;
-        let asynchronous = setup.options.asynchronous();
-        let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
+        let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options);
         let mut observers = (metrics, observer);
         let replica = Replica::new(setup.schedulers(stepping), &setup.graphs, &setup.cost);
         let end = replica.serve(traffic, &mut observers).map_err(|error| chain(&error))?;

@@ -19,7 +19,7 @@ use sim::engine::vllm::options::{GraphOptions, KvOptions, Runner, SchedulerOptio
 use sim::engine::vllm::plan::GraphPlan;
 
 use bench::{Bench, Timed};
-use work::{PROFILE, Scheduling, Watched, Work};
+use work::{FASTER_PROFILE, PROFILE, Scheduling, Watched, Work};
 
 const BATCHES: [u32; 5] = [16, 64, 256, 1024, 4096];
 const LADDERS: [u32; 5] = [1, 8, 64, 256, 512];
@@ -41,7 +41,12 @@ fn main() {
 
 /// The public conversation trace as recorded and at four times its rate.
 fn conversation(bench: &mut Bench<'_>) -> Vec<String> {
-    over_conversation(bench, "conversation", Work::conversation)
+    let on = |profile: &'static str| {
+        move |trace: &Path, multiplier, scheduling| Work::conversation(profile, trace, multiplier, scheduling)
+    };
+    let mut lines = over_conversation(bench, "conversation", on(PROFILE));
+    lines.extend(over_conversation(bench, &format!("conversation on {FASTER_PROFILE}"), on(FASTER_PROFILE)));
+    lines
 }
 
 /// The same on an SGLang server.
@@ -108,7 +113,7 @@ fn requests(bench: &mut Bench<'_>) -> Vec<String> {
 fn traffic(bench: &mut Bench<'_>) -> Vec<String> {
     let synthetic = ("synthetic", Work::synthetic(100_000, None));
     let recorded =
-        work::conversation_trace().map(|trace| ("recorded", Work::conversation(&trace, 1, Scheduling::Async)));
+        work::conversation_trace().map(|trace| ("recorded", Work::conversation(PROFILE, &trace, 1, Scheduling::Async)));
     let works = [synthetic].into_iter().chain(recorded);
     works
         .filter_map(|(name, work)| {

@@ -13,8 +13,10 @@ use sim::observe::Observer;
 use sim::scenario::Scenario;
 use sim::server::{Replica, RunEnd, Setup};
 
-/// The profile of all that is measured, but for decode steps beyond its tables.
+/// The profile of all that is measured, but for decode steps beyond its tables and one more round of the conversation.
 pub(crate) const PROFILE: &str = "a100-llama-3-8b";
+/// The profile of that round: of a faster card, so steps are shorter and more of them only decode.
+pub(crate) const FASTER_PROFILE: &str = "h200-llama-3.1-8b";
 
 /// When the engine schedules a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +62,10 @@ pub(crate) fn conversation_trace() -> Option<PathBuf> {
 
 impl Work {
     /// The conversation trace at a multiple of its rate.
-    pub(crate) fn conversation(trace: &Path, rate_multiplier: u32, scheduling: Scheduling) -> Self {
+    pub(crate) fn conversation(profile: &str, trace: &Path, rate_multiplier: u32, scheduling: Scheduling) -> Self {
         let trace = trace.display();
         Self::new(
-            PROFILE,
+            profile,
             &format!(
                 "max_num_seqs = 128\nmax_num_batched_tokens = 4096\nmax_model_len = 8192\nasync_scheduling = {}\n",
                 scheduling == Scheduling::Async
@@ -149,8 +151,7 @@ impl Work {
             Watched::Nothing => self.serve(stepping, &mut ()),
             Watched::Metrics => {
                 let Self { scenario, setup, .. } = self;
-                let asynchronous = setup.options.asynchronous();
-                self.serve(stepping, &mut Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous))
+                self.serve(stepping, &mut Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options))
             }
         }
     }

@@ -32,7 +32,7 @@ impl CostModel {
             requests,
             padded_requests_ns: attention
                 .map_or(0, |_| self.padded_requests_ns(padded_requests(work, &dispatch.descriptor))),
-            row: attention.map(|attention| attention.decode.row(requests)),
+            row: self.decode_row(work.decode_requests),
             is_outside: cost.outside.contains(CostGroup::DecodeAttention),
         })
     }
@@ -41,7 +41,8 @@ impl CostModel {
 impl BeatPrices<'_> {
     /// The attention of a step whose requests attend to so many tokens together, in nanoseconds; `None` where it would be
     /// read inside the range of the profile and that of the first step was not, or the other way round.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the body of the loop over quiet steps")]
+    #[inline(always)]
     pub fn attention_ns(&mut self, context_tokens: u64) -> Option<u64> {
         let Some(row) = &mut self.row else { return Some(0) };
         let reading = row.at(context_tokens as f64 / self.requests);

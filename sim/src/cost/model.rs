@@ -1,6 +1,6 @@
 //! The profile's curves, made ready for one candidate on one engine.
 
-use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading};
+use calibrate::profile::{Attention, Curve, Kind, Overlap, Profile, Reading, Surface, SurfaceRow};
 
 use kernels::units::{Requests, Rows};
 
@@ -72,9 +72,12 @@ pub struct EagerPeriod {
 /// The times behind an [`EagerPeriod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EagerTimes {
-    without_graph: StepTimes,
-    on_stairs: StepTimes,
-    graph_on_stairs: StepTimes,
+    /// Of [`EagerPeriod::on_line`].
+    pub without_graph: StepTimes,
+    /// Of [`EagerPeriod::on_stairs`].
+    pub on_stairs: StepTimes,
+    /// Of [`EagerPeriod::graph_on_stairs`].
+    pub graph_on_stairs: StepTimes,
 }
 
 impl EagerTimes {
@@ -108,6 +111,8 @@ pub struct CostModel {
     dense: RoundedTable,
     head: RoundedTable,
     attention: Option<Attention>,
+    /// Attention of a single prompt computed at once, by its tokens; as far as steps can have them.
+    whole_prompts: Vec<Reading>,
     drafting: Vec<SimDuration>,
     eager_gap: Option<Curve>,
     piecewise_gap: Option<Curve>,
@@ -150,9 +155,13 @@ impl CostModel {
         let attention = profile.attention().map(|group| group.figures.clone());
         let derived = derived_groups(profile);
         let table = |curve, count_max, group| RoundedTable::new(curve, count_max, group, derived.contains(group));
+        let prompts_of = |prefill: &Surface| {
+            (0..=side.rows_max.min(TABLE_LIMIT)).map(|tokens| prefill.at(f64::from(tokens), 0.0)).collect()
+        };
         Self {
             dense: table(&machine.dense.figures, side.rows_max, CostGroup::Dense),
             head: table(&machine.head.figures, side.head_rows_max, CostGroup::Head),
+            whole_prompts: attention.as_ref().map_or_else(Vec::new, |attention| prompts_of(&attention.prefill)),
             attention,
             drafting: side.drafting.clone(),
             eager_gap: machine.eager_gap.as_ref().map(|gap| gap.figures.clone()),
@@ -198,6 +207,21 @@ impl CostModel {
         self.price_as(work, self.execution(descriptor.mode), Rows(descriptor.tokens), padded_requests(work, descriptor))
     }
 
+    /// The decode attention of so many requests; `None` in a profile without attention.
+    #[must_use]
+    pub fn decode_row(&self, requests: u32) -> Option<SurfaceRow<'_>> {
+        self.attention.as_ref().map(|attention| attention.decode.row(requests.into()))
+    }
+
+    /// The same as [`price`](Self::price), with the attention of the decoding requests read from their row.
+    #[must_use]
+    pub fn price_along(&self, work: &StepWork, dispatch: &Dispatch, row: Option<&mut SurfaceRow<'_>>) -> StepCost {
+        let descriptor = &dispatch.descriptor;
+        let (execution, padded) = (self.execution(descriptor.mode), padded_requests(work, descriptor));
+        let Some(row) = row else { return self.price_as(work, execution, Rows(descriptor.tokens), padded) };
+        self.price_reading(work, execution, Rows(descriptor.tokens), padded, |_, context| row.at(context))
+    }
+
     /// Adds to the price of a step that it first updates executables which its graph shares with others.
     pub fn add_updates(&self, cost: &mut StepCost, updates: u32) {
         (cost.updates, cost.update_ns) = (updates, self.updates(updates).0);
@@ -223,6 +247,7 @@ impl CostModel {
     }
 
     /// How long host and device would work on a dispatched step of price `cost` without its graph.
+    #[inline]
     #[must_use]
     pub fn eager_times(&self, work: &StepWork, dispatch: &Dispatch, cost: &StepCost) -> EagerTimes {
         let (rows, graph_rows) = (self.dense.at(work.tokens), self.dense.at(dispatch.descriptor.tokens));
@@ -271,6 +296,22 @@ impl CostModel {
     /// The price of `work` on `rows` rows run as `execution`, with `padded_requests` empty requests in the graph.
     #[must_use]
     pub fn price_as(&self, work: &StepWork, execution: Execution, rows: Rows, padded_requests: Requests) -> StepCost {
+        let decodes = f64::from(work.decode_requests);
+        self.price_reading(work, execution, rows, padded_requests, |attention, context| {
+            attention.decode.at(decodes, context)
+        })
+    }
+
+    /// The same, with the decode attention as `decode` reads it at a mean context.
+    #[inline]
+    fn price_reading(
+        &self,
+        work: &StepWork,
+        execution: Execution,
+        rows: Rows,
+        padded_requests: Requests,
+        decode: impl FnOnce(&Attention, f64) -> Reading,
+    ) -> StepCost {
         let (dense, head) = (self.dense.at(rows.0), self.head.at(work.requests + work.drafts));
         let mut cost = StepCost {
             dense_ns: dense.ns,
@@ -286,7 +327,7 @@ impl CostModel {
         dense.origin.note(&mut cost);
         head.origin.note(&mut cost);
         if let Some(attention) = &self.attention {
-            self.price_attention(attention, work, &mut cost);
+            self.price_attention(attention, work, decode, &mut cost);
             cost.attention_ns += self.padded_requests_ns(padded_requests);
         }
         cost
@@ -331,11 +372,29 @@ impl CostModel {
         nanoseconds(padded_request_us * f64::from(padded_requests.0))
     }
 
+    /// Attention of the chunks of a step.
+    #[inline]
+    fn prefill(&self, attention: &Attention, work: &StepWork) -> Reading {
+        let is_alone = work.chunk_tokens.checked_mul(work.chunk_tokens) == Some(work.chunk_tokens_squared);
+        let whole_prompt = if is_alone && work.chunk_context_product == 0 {
+            self.whole_prompts.get(work.chunk_tokens as usize)
+        } else {
+            None
+        };
+        let read = || attention.prefill.at(work.equivalent_chunk(), work.equivalent_chunk_context());
+        whole_prompt.copied().unwrap_or_else(read)
+    }
+
     /// Attention of the real requests: one reading, or two added where the kernels are separate or no mixed table exists.
-    fn price_attention(&self, attention: &Attention, work: &StepWork, cost: &mut StepCost) {
-        let (chunk, chunk_context) =
-            if work.chunk_tokens > 0 { (work.equivalent_chunk(), work.equivalent_chunk_context()) } else { (0.0, 0.0) };
-        let (decodes, decode_context) = (f64::from(work.decode_requests), work.mean_decode_context());
+    #[inline]
+    fn price_attention(
+        &self,
+        attention: &Attention,
+        work: &StepWork,
+        decode: impl FnOnce(&Attention, f64) -> Reading,
+        cost: &mut StepCost,
+    ) {
+        let decode_context = work.mean_decode_context();
         let mut add = |group, reading: Reading| {
             cost.attention_ns += nanoseconds(reading.value);
             let is_derived = reading.extended || self.derived.contains(group);
@@ -343,14 +402,16 @@ impl CostModel {
         };
         match (work.chunk_tokens > 0, work.decode_requests > 0) {
             (false, false) => {}
-            (false, true) => add(CostGroup::DecodeAttention, attention.decode.at(decodes, decode_context)),
-            (true, false) => add(CostGroup::PrefillAttention, attention.prefill.at(chunk, chunk_context)),
+            (false, true) => add(CostGroup::DecodeAttention, decode(attention, decode_context)),
+            (true, false) => add(CostGroup::PrefillAttention, self.prefill(attention, work)),
             (true, true) => {
                 if let Some(mixed) = attention.mixed.as_ref().filter(|_| !attention.separate_kernels) {
+                    let (chunk, chunk_context) = (work.equivalent_chunk(), work.equivalent_chunk_context());
+                    let decodes = f64::from(work.decode_requests);
                     add(CostGroup::MixedAttention, mixed.at(chunk, chunk_context, decodes, decode_context));
                 } else {
-                    let decode = attention.decode.at(decodes, decode_context);
-                    let prefill = attention.prefill.at(chunk, chunk_context);
+                    let decode = decode(attention, decode_context);
+                    let prefill = self.prefill(attention, work);
                     // Each holds at least what it shares with the other, whatever the profile says.
                     let shared_us = attention.shared_us.min(decode.value).min(prefill.value);
                     add(CostGroup::DecodeAttention, decode);
@@ -513,6 +574,27 @@ mod tests {
         assert_eq!(padded.dense_ns, 18_064_000, "the published 136 rows");
         assert!(eager.dense_ns < padded.dense_ns);
         assert_eq!(padded.attention_ns, eager.attention_ns, "a PIECEWISE graph runs attention on the real batch");
+    }
+
+    #[test]
+    fn rows_and_whole_prompts_are_read_as_the_surfaces_are() {
+        for name in ["a100-llama-3-8b", "h100-llama-2-7b", "rtx4090-llama-3.1-8b", "textbook"] {
+            let cost = model(name, Execution::CompiledEager);
+            for (tokens, before) in [(1, 0), (17, 0), (512, 0), (4096, 0), (9000, 0), (300, 212)] {
+                let mut prompt = StepWork { tokens, requests: 1, ..StepWork::default() };
+                prompt.add_chunk(tokens, before);
+                let read = |attention: &Attention| attention.prefill.at(tokens.into(), before.into()).value;
+                let alone = cost.price_as(&prompt, Execution::CompiledEager, Rows(tokens), Requests(0));
+                assert_eq!(alone.attention_ns, nanoseconds(cost.attention().map_or(0.0, read)), "{name} {tokens}");
+                for (requests, context) in [(1, 3), (40, 900), (700, 20_000)] {
+                    let mut work = decode(requests, context);
+                    work.add_chunk(tokens, before);
+                    let dispatched = dispatch(RuntimeMode::None, tokens + requests, None);
+                    let along = cost.price_along(&work, &dispatched, cost.decode_row(requests).as_mut());
+                    assert_eq!(along, cost.price(&work, &dispatched), "{name} {tokens} {requests}");
+                }
+            }
+        }
     }
 
     #[test]

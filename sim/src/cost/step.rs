@@ -297,6 +297,17 @@ impl StepTimes {
         }
     }
 
+    /// Whether [`Self::period`] is the device's: it then grows with device time, and else it does not until it is.
+    #[inline]
+    #[must_use]
+    pub fn is_device_bound(&self, overlap: Overlap, asynchronous: bool) -> bool {
+        match (overlap, asynchronous) {
+            (Overlap::Additive, _) => true,
+            (Overlap::Pipelined, true) => self.device >= self.host(),
+            (Overlap::Pipelined, false) => self.device >= self.launch,
+        }
+    }
+
     /// The launch time beyond which [`Self::period`] grows under [`Overlap::Pipelined`]: the device time, less the
     /// preparation where asynchronous scheduling hides that behind the device too. Zero where nothing is left.
     #[inline]

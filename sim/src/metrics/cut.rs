@@ -24,14 +24,16 @@ impl Cut {
         Self { warm_up, from, requests_before: 0 }
     }
 
-    /// A request was sent: the cut may fall on it.
-    pub fn request_sent(&mut self, id: RequestId, at: SimTime) {
+    /// A request was sent: the cut may fall on it. Whether the request counts.
+    pub fn request_sent(&mut self, id: RequestId, at: SimTime) -> bool {
         if let (WarmUp::Requests(count), None) = (self.warm_up, self.from)
             && u64::from(id.0) >= count
         {
             self.from = Some(at);
         }
-        self.requests_before += u64::from(!self.keeps_request(id, at));
+        let counts = self.keeps_request(id, at);
+        self.requests_before += u64::from(!counts);
+        counts
     }
 
     /// Requests sent so far that do not count.
@@ -41,6 +43,7 @@ impl Cut {
     }
 
     /// Whether a step scheduled at `at` counts.
+    #[inline]
     #[must_use]
     pub fn keeps_step(&self, at: SimTime) -> bool {
         self.from.is_some_and(|from| at >= from)

@@ -42,25 +42,44 @@ impl Distribution {
     /// Adds the same value `count` times.
     #[inline]
     pub fn add_many(&mut self, value: SimDuration, count: u64) {
+        if count > 0 {
+            self.count += count;
+            self.sum_ns += u128::from(value.0) * u128::from(count);
+            self.note(value.0, count);
+        }
+    }
+
+    /// Adds each of `values` `count` times.
+    #[inline]
+    pub fn add_each(&mut self, values: impl Iterator<Item = SimDuration>, count: u64) {
         if count == 0 {
             return;
         }
-        self.count += count;
-        self.sum_ns += u128::from(value.0) * u128::from(count);
-        if let Some(bins) = &mut self.bins {
-            bins.add(value.0, count);
-            return;
+        let (mut number, mut sum_ns) = (0, 0);
+        for value in values {
+            number += 1;
+            sum_ns += u128::from(value.0);
+            self.note(value.0, count);
         }
+        self.count += number * count;
+        self.sum_ns += sum_ns * u128::from(count);
+    }
+
+    /// Keeps a value that occurs so many times.
+    #[inline]
+    fn note(&mut self, value_ns: u64, count: u64) {
         match self.runs.last_mut() {
-            Some((ns, times)) if *ns == value.0 => *times += count,
-            _ => self.add_run(value.0, count),
+            Some((ns, times)) if *ns == value_ns => *times += count,
+            _ => self.add_run(value_ns, count),
         }
     }
 
     /// Adds a value that differs from the one before.
     #[inline]
     fn add_run(&mut self, ns: u64, count: u64) {
-        if self.runs.len() == RUNS_MOST {
+        if let Some(bins) = &mut self.bins {
+            bins.add(ns, count);
+        } else if self.runs.len() == RUNS_MOST {
             self.make_room(ns, count);
         } else {
             self.runs.push((ns, count));
@@ -125,27 +144,30 @@ impl Distribution {
     fn percentile_ns(&self, bins: &Bins, share: f64) -> f64 {
         let rank = share * (self.count - 1) as f64;
         let below = rank.floor() as u64;
-        let low = self.value_at(bins, below) as f64;
-        let high = self.value_at(bins, (below + 1).min(self.count - 1)) as f64;
+        let [low, high] = self.values_at(bins, [below, (below + 1).min(self.count - 1)]).map(|ns| ns as f64);
         low + (high - low) * (rank - below as f64)
     }
 
-    /// The value of a rank: of its run, found in the bin of the rank; where only bins are left, the middle of that bin.
-    fn value_at(&self, bins: &Bins, rank: u64) -> u64 {
-        let (bin, before) = bins.find(rank);
+    /// The values of two ranks that are the same or neighbours, the lower one first: of their runs, found in the bins of
+    /// the ranks; where only bins are left, the middles of those.
+    fn values_at(&self, bins: &Bins, ranks: [u64; 2]) -> [u64; 2] {
+        let [(first, before), (last, _)] = ranks.map(|rank| bins.find(rank));
         if self.bins.is_some() {
-            return Bins::middle_ns(bin);
+            return [first, last].map(Bins::middle_ns);
         }
-        let mut runs: Vec<(u64, u64)> = self.runs.iter().filter(|(ns, _)| Bins::place(*ns) == bin).copied().collect();
+        let from = Bins::first_ns(first);
+        let span = Bins::first_ns(last) - from + (Bins::width_ns(last) - 1);
+        let in_bins = |(ns, _): &&(u64, u64)| ns.wrapping_sub(from) <= span;
+        let mut runs: Vec<(u64, u64)> = self.runs.iter().filter(in_bins).copied().collect();
         runs.sort_unstable();
-        let mut seen = before;
-        for (ns, times) in runs {
-            seen += times;
-            if rank < seen {
-                return ns;
-            }
-        }
-        unreachable!("the bin holds the rank")
+        ranks.map(|rank| {
+            let mut seen = before;
+            let holds = |&&(_, times): &&(u64, u64)| {
+                seen += times;
+                rank < seen
+            };
+            runs.iter().find(holds).expect("the bins hold both ranks").0
+        })
     }
 }
 
@@ -185,10 +207,22 @@ impl Bins {
 
     /// The middle of a bin.
     fn middle_ns(place: usize) -> u64 {
-        let place = place as u64;
-        let shift = (place >> Self::BITS).saturating_sub(1);
-        let first = (place - (shift << Self::BITS)) << shift;
-        first + ((1_u64 << shift) >> 1)
+        Self::first_ns(place) + (Self::width_ns(place) >> 1)
+    }
+
+    /// The smallest value of a bin.
+    fn first_ns(place: usize) -> u64 {
+        let (place, shift) = (place as u64, Self::shift(place));
+        (place - (shift << Self::BITS)) << shift
+    }
+
+    /// How many values fall into a bin.
+    fn width_ns(place: usize) -> u64 {
+        1 << Self::shift(place)
+    }
+
+    fn shift(place: usize) -> u64 {
+        (place as u64 >> Self::BITS).saturating_sub(1)
     }
 
     /// The bin of a rank, and how many values lie in the bins before it.

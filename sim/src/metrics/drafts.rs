@@ -19,6 +19,7 @@ pub struct DraftTotals {
 
 impl DraftTotals {
     /// Adds the output of one step.
+    #[inline]
     pub fn record(&mut self, outcome: &StepOutcome) {
         self.late += outcome.late.len() as u64;
         for verified in outcome.verified.iter().filter(|verified| !verified.placeholders) {

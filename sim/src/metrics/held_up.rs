@@ -18,15 +18,32 @@ pub struct HeldUp {
     pub least_slack: Option<SimDuration>,
 }
 
-impl HeldUp {
-    /// Adds a step that launches beyond `slack` hold up.
+/// Whether a step is held up, at each of three costs per operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    at_low: bool,
+    as_declared: bool,
+    at_high: bool,
+}
+
+impl Held {
+    /// Of a step that launches beyond `slack` hold up.
     #[inline]
-    pub fn add(&mut self, slack: SimDuration, launch: &PlannedLaunch) {
-        self.steps += 1;
-        self.at_low += u64::from(launch.low > slack);
-        self.as_declared += u64::from(launch.declared > slack);
-        self.at_high += u64::from(launch.high > slack);
-        self.least_slack = Some(self.least_slack.map_or(slack, |least| least.min(slack)));
+    #[must_use]
+    pub fn of(slack: SimDuration, launch: &PlannedLaunch) -> Self {
+        Self { at_low: launch.low > slack, as_declared: launch.declared > slack, at_high: launch.high > slack }
+    }
+}
+
+impl HeldUp {
+    /// Adds so many steps, all of them held up alike, that launches beyond `least_slack` or more hold up.
+    #[inline]
+    pub fn add(&mut self, steps: u64, held: Held, least_slack: SimDuration) {
+        self.steps += steps;
+        self.at_low += u64::from(held.at_low) * steps;
+        self.as_declared += u64::from(held.as_declared) * steps;
+        self.at_high += u64::from(held.at_high) * steps;
+        self.least_slack = Some(self.least_slack.map_or(least_slack, |least| least.min(least_slack)));
     }
 }
 
@@ -50,7 +67,8 @@ mod tests {
                 request_overhead_ns: 4000,
                 ..StepCost::default()
             };
-            held.add(cost.times().launch_slack(true), &launch);
+            let slack = cost.times().launch_slack(true);
+            held.add(1, Held::of(slack, &launch), slack);
         }
         // Behind 804 us of preparation: at 2 us the last two are held up, at 10 us also 2,424 and 5,015 us, at 20 us also
         // 5,016, 5,101 and 8,255 us; the last one has no slack at all.

@@ -5,7 +5,7 @@ use super::cut::Cut;
 use super::distribution::{Distribution, Spread};
 use crate::engine::request::{RequestId, Slot};
 use crate::engine::step::StepOutcome;
-use crate::observe::{Event, Stretch};
+use crate::observe::{Beat, Event, Stretch};
 use crate::scenario::Slo;
 use crate::time::{SimDuration, SimTime};
 use crate::traffic::Request;
@@ -147,15 +147,12 @@ impl RequestClock {
         (gap, beats.counted)
     }
 
-    /// Outputs of one rank in a row that brought a token to everybody in lockstep, and to nobody else: calls `told` with
-    /// the time since the token before, for each.
-    pub fn passed(&mut self, rank: u32, at: impl Iterator<Item = SimTime>, mut told: impl FnMut(SimDuration)) {
+    /// So many outputs of one rank in a row brought a token to everybody in lockstep, and to nobody else, the last of them
+    /// at `last`; returns when the token before them came.
+    pub fn passed(&mut self, rank: u32, outputs: u64, last: SimTime) -> SimTime {
         let beats = &mut self.ranks[rank as usize];
-        for at in at {
-            told(at.since(beats.last));
-            beats.last = at;
-            beats.count += 1;
-        }
+        beats.count += outputs;
+        std::mem::replace(&mut beats.last, last)
     }
 
     /// Requests of a rank in lockstep that count.
@@ -289,31 +286,31 @@ impl LatencyRecorder {
     }
 
     /// Takes note of arrivals, refusals and deliveries.
+    #[inline]
     pub fn record(&mut self, event: &Event<'_>) {
         match event {
             Event::RequestArrived { at, id, slot, request, .. } => {
-                self.note_sent(*id, *at);
-                self.clock.arrived(slot.0 as usize, request, self.cut.keeps_request(*id, *at));
+                let counts = self.note_sent(*id, *at);
+                self.clock.arrived(slot.0 as usize, request, counts);
             }
-            Event::RequestRefused { at, id, .. } => {
-                self.note_sent(*id, *at);
-                self.refused += u64::from(self.cut.keeps_request(*id, *at));
-            }
+            Event::RequestRefused { at, id, .. } => self.refused += u64::from(self.note_sent(*id, *at)),
             Event::StepApplied { at, rank, outcome, .. } => self.apply(*at, *rank, outcome),
             Event::RequestPreempted { .. } | Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
         }
     }
 
-    fn note_sent(&mut self, id: RequestId, at: SimTime) {
-        self.cut.request_sent(id, at);
-        self.sent += u64::from(self.cut.keeps_request(id, at));
+    /// Takes note of a request that is sent; whether it counts.
+    fn note_sent(&mut self, id: RequestId, at: SimTime) -> bool {
+        let counts = self.cut.request_sent(id, at);
+        self.sent += u64::from(counts);
         self.last_sent = at;
+        counts
     }
 
     /// Where the figures start.
     #[must_use]
-    pub fn cut(&self) -> Cut {
-        self.cut
+    pub fn cut(&self) -> &Cut {
+        &self.cut
     }
 
     /// The figures.
@@ -347,10 +344,11 @@ impl LatencyRecorder {
 
     /// Takes note of the outputs of a stretch.
     pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
-        let (itl, rank) = (&mut self.figures.itl, stretch.first.rank);
-        let counted = self.clock.counted(rank);
-        let at = stretch.beats.iter().map(|beat| beat.applied_at);
-        self.clock.passed(rank, at, |gap| itl.add_many(gap, counted));
+        let (rank, beats) = (stretch.first.rank, stretch.beats);
+        let Some(Beat { applied_at, .. }) = beats.last() else { return };
+        let mut before = self.clock.passed(rank, beats.len() as u64, *applied_at);
+        let gaps = beats.iter().map(|beat| beat.applied_at.since(std::mem::replace(&mut before, beat.applied_at)));
+        self.figures.itl.add_each(gaps, self.clock.counted(rank));
     }
 
     fn apply(&mut self, at: SimTime, rank: u32, outcome: &StepOutcome) {

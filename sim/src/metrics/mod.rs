@@ -28,8 +28,10 @@ pub use steady::SteadyStates;
 pub use steps::StepTotals;
 
 use crate::cost::CostModel;
-use crate::observe::{Event, Observer, Stretch};
+use crate::engine::options::EngineOptions;
+use crate::observe::{Event, Observer, StepScheduled, Stretch};
 use crate::scenario::{Slo, WarmUp};
+use crate::time::SimTime;
 
 /// All metrics of one run, collected as it happens.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ pub struct Metrics<'a> {
     latency: LatencyRecorder,
     rungs: RungRecorder<'a>,
     drafts: DraftTotals,
-    prefix_cache: PrefixCacheRecorder,
+    /// `None` without a prefix cache.
+    prefix_cache: Option<PrefixCacheRecorder>,
     prefixes: PrefixTotals,
     steps: StepTotals,
     steps_before_cut: StepTotals,
@@ -66,7 +69,7 @@ pub struct Summary {
     pub rungs: RungStats,
     /// Drafts and how many of them were accepted.
     pub drafts: DraftTotals,
-    /// What the prefix cache saved.
+    /// What the prefix cache saved; nothing without one.
     pub prefixes: PrefixTotals,
     /// Host and device time, and where prices came from.
     pub steps: StepTotals,
@@ -83,15 +86,15 @@ pub struct Summary {
 }
 
 impl<'a> Metrics<'a> {
-    /// Metrics of everything after the warm-up; `asynchronous` is the engine's scheduling, which decides what a replay
-    /// saves.
+    /// Metrics of everything after the warm-up. The engine's scheduling decides what a replay saves, and the prefix cache
+    /// whether anybody looks for what it saves.
     #[must_use]
-    pub fn new(slo: Slo, warm_up: WarmUp, cost: &'a CostModel, asynchronous: bool) -> Self {
+    pub fn new(slo: Slo, warm_up: WarmUp, cost: &'a CostModel, options: &EngineOptions) -> Self {
         Self {
             latency: LatencyRecorder::new(slo, Cut::new(warm_up)),
-            rungs: RungRecorder::new(cost, asynchronous),
+            rungs: RungRecorder::new(cost, options.asynchronous()),
             drafts: DraftTotals::default(),
-            prefix_cache: PrefixCacheRecorder::default(),
+            prefix_cache: options.caches_prefixes().then(PrefixCacheRecorder::default),
             prefixes: PrefixTotals::default(),
             steps: StepTotals::default(),
             steps_before_cut: StepTotals::default(),
@@ -129,54 +132,74 @@ impl<'a> Metrics<'a> {
     }
 }
 
+impl Metrics<'_> {
+    fn arrived(&mut self, rank: u32) {
+        self.sent += 1;
+        self.queues(rank).waiting += 1;
+        self.waiting_at_last_sent = self.queues.iter().map(|queues| queues.waiting).sum();
+        self.running_at_last_sent = self.queues.iter().map(|queues| queues.running).sum();
+        self.rungs.record_sent();
+    }
+
+    fn scheduled(&mut self, step: &StepScheduled<'_>) {
+        *self.queues(step.rank) = Queues { waiting: step.waiting, running: step.running };
+        if self.keeps_step(step.span.scheduled) {
+            self.rungs.record(step);
+            self.steps.record(step);
+        } else {
+            self.steps_before_cut.record(step);
+        }
+    }
+
+    #[inline]
+    fn keeps_step(&self, at: SimTime) -> bool {
+        self.latency.cut().keeps_step(at)
+    }
+
+    /// Tells the recorder of the prefix cache, if there is one.
+    #[inline]
+    fn look_for_hits(&mut self, event: &Event<'_>) {
+        let counts = !matches!(event, Event::StepScheduled(step) if !self.keeps_step(step.span.scheduled));
+        if let Some(prefix_cache) = &mut self.prefix_cache {
+            let mut before_cut = PrefixTotals::default();
+            prefix_cache.record(event, if counts { &mut self.prefixes } else { &mut before_cut });
+        }
+    }
+}
+
 impl Observer for Metrics<'_> {
+    #[expect(clippy::inline_always, reason = "whoever tells an event knows which it is: little of this is left there")]
+    #[inline(always)]
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.latency.record(event);
-        let cut = self.latency.cut();
         match event {
-            Event::RequestArrived { rank, .. } => {
-                self.sent += 1;
-                self.queues(*rank).waiting += 1;
-                self.waiting_at_last_sent = self.queues.iter().map(|queues| queues.waiting).sum();
-                self.running_at_last_sent = self.queues.iter().map(|queues| queues.running).sum();
-                self.rungs.record_sent();
-            }
-            Event::DummyStepRun { at, .. } => self.dummy_steps += u64::from(cut.keeps_step(*at)),
-            Event::StepScheduled(step) => {
-                *self.queues(step.rank) = Queues { waiting: step.waiting, running: step.running };
-                if cut.keeps_step(step.span.scheduled) {
-                    self.rungs.record(step);
-                    self.steps.record(step);
-                } else {
-                    self.steps_before_cut.record(step);
-                }
-            }
-            Event::RequestPreempted { at, .. } if cut.keeps_step(*at) => self.steps.preemptions += 1,
+            Event::RequestArrived { rank, .. } => self.arrived(*rank),
+            Event::DummyStepRun { at, .. } => self.dummy_steps += u64::from(self.keeps_step(*at)),
+            Event::StepScheduled(step) => self.scheduled(step),
+            Event::RequestPreempted { at, .. } if self.keeps_step(*at) => self.steps.preemptions += 1,
             Event::RequestPreempted { .. } => self.steps_before_cut.preemptions += 1,
-            Event::StepApplied { at, outcome, .. } if cut.keeps_step(*at) => self.drafts.record(outcome),
+            Event::StepApplied { at, outcome, .. } if self.keeps_step(*at) => self.drafts.record(outcome),
             Event::RequestRefused { .. } | Event::StepApplied { .. } => {}
         }
-        let counts = !matches!(event, Event::StepScheduled(step) if !cut.keeps_step(step.span.scheduled));
-        let mut before_cut = PrefixTotals::default();
-        self.prefix_cache.record(event, if counts { &mut self.prefixes } else { &mut before_cut });
+        self.look_for_hits(event);
         Ok(())
     }
 
     fn observe_stretch(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
-        let cut = self.latency.cut();
         let [first, last] = [stretch.beats.first(), stretch.beats.last()]
-            .map(|beat| beat.is_some_and(|beat| cut.keeps_step(beat.span.scheduled)));
+            .map(|beat| beat.is_some_and(|beat| self.keeps_step(beat.span.scheduled)));
         if first != last {
             return stretch.events(|event| self.observe(event));
         }
         self.latency.record_stretch(stretch);
+        let sums = stretch.sums();
         let step = &stretch.first;
         *self.queues(step.rank) = Queues { waiting: step.waiting, running: step.running };
         if first {
-            self.rungs.record_stretch(stretch);
-            self.steps.record_stretch(stretch);
+            self.rungs.record_stretch(stretch, &sums);
+            self.steps.record_stretch(stretch, &sums);
         } else {
-            self.steps_before_cut.record_stretch(stretch);
+            self.steps_before_cut.record_stretch(stretch, &sums);
         }
         Ok(())
     }

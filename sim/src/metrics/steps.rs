@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::CostGroup;
-use crate::observe::{StepScheduled, Stretch};
+use crate::observe::{StepScheduled, Stretch, Sums};
 use crate::time::SimDuration;
 
 /// What the steps of a run came to.
@@ -60,35 +60,28 @@ pub struct StepTotals {
 impl StepTotals {
     /// Adds one step.
     pub fn record(&mut self, step: &StepScheduled<'_>) {
-        self.record_alike(step, 1);
-        self.duration += step.span.duration;
-        self.attention += SimDuration(step.cost.attention_ns);
-        self.device_idle += step.span.device_idle;
+        self.record_alike(step, &Sums::of(step));
     }
 
-    /// Adds the steps of a stretch.
-    pub fn record_stretch(&mut self, stretch: &Stretch<'_>) {
-        self.record_alike(&stretch.first, stretch.beats.len() as u64);
-        let (mut duration, mut attention_ns, mut device_idle) = (SimDuration::ZERO, 0, SimDuration::ZERO);
-        for beat in stretch.beats {
-            duration += beat.span.duration;
-            attention_ns += beat.attention_ns;
-            device_idle += beat.span.device_idle;
-        }
-        self.duration += duration;
-        self.attention += SimDuration(attention_ns);
-        self.device_idle += device_idle;
+    /// Adds the steps of a stretch, which come to `sums`.
+    pub fn record_stretch(&mut self, stretch: &Stretch<'_>, sums: &Sums) {
+        self.record_alike(&stretch.first, sums);
         // Blocks are taken in a stretch, and none given back.
         let free_blocks = stretch.beats.last().map_or(stretch.first.free_blocks, |beat| beat.free_blocks);
         self.used_blocks_max = self.used_blocks_max.max(stretch.first.usable_blocks - free_blocks);
     }
 
-    /// Adds `count` steps, up to what differs in a stretch.
-    fn record_alike(&mut self, step: &StepScheduled<'_>, count: u64) {
-        let cost = step.cost;
+    /// Adds steps that come to `sums` and are like `step` in all else, blocks apart.
+    #[expect(clippy::inline_always, reason = "of a single step nothing is multiplied")]
+    #[inline(always)]
+    fn record_alike(&mut self, step: &StepScheduled<'_>, sums: &Sums) {
+        let (cost, count) = (step.cost, sums.steps);
         let all = |ns: u64| SimDuration(ns * count);
         self.steps += count;
         self.real_rows += u64::from(step.work.tokens) * count;
+        self.duration += sums.duration;
+        self.device_idle += sums.device_idle;
+        self.attention += SimDuration(sums.attention_ns);
         self.dense += all(cost.dense_ns);
         self.head += all(cost.head_ns);
         self.drafting += all(cost.drafting_ns);

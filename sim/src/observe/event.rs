@@ -96,6 +96,15 @@ pub struct StepScheduled<'a> {
     pub usable_blocks: u32,
 }
 
+impl StepScheduled<'_> {
+    /// How much longer attention takes in a step that differs from this one in nothing else: so many nanoseconds there.
+    #[inline]
+    #[must_use]
+    pub fn moved_ns(&self, attention_ns: u64) -> i64 {
+        attention_ns.wrapping_sub(self.cost.attention_ns).cast_signed()
+    }
+}
+
 /// Where one step lies in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepSpan {

@@ -9,7 +9,7 @@ pub mod stretch;
 use std::io;
 
 pub use event::{Event, StepScheduled, StepSpan};
-pub use stretch::{Beat, Stretch};
+pub use stretch::{Beat, Stretch, Sums};
 
 /// Somebody who is told everything that happens in a run.
 pub trait Observer {
@@ -41,6 +41,8 @@ impl Observer for () {
 
 /// Two observers, told in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[expect(clippy::inline_always, reason = "as of the observers of which an event leaves little")]
+    #[inline(always)]
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.0.observe(event)?;
         self.1.observe(event)

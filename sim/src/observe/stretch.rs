@@ -5,7 +5,7 @@ use std::io;
 use super::event::{Event, StepScheduled, StepSpan};
 use crate::cost::{StepCost, StepWork};
 use crate::engine::step::{StepOutcome, StepPlan};
-use crate::time::SimTime;
+use crate::time::{SimDuration, SimTime};
 
 /// A row of steps of one rank, in which the same requests get one token each, all in lockstep and on the same graph.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,65 @@ pub struct Beat {
     pub applied_at: SimTime,
 }
 
+/// What the steps of a [`Stretch`] come to, or a single step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sums {
+    /// Steps.
+    pub steps: u64,
+    /// Their durations.
+    pub duration: SimDuration,
+    /// Time that the device waited for the host in them.
+    pub device_idle: SimDuration,
+    /// Their attention, in nanoseconds: all together, the least and the most of a step.
+    pub attention_ns: u64,
+    /// See [`attention_ns`](Self::attention_ns).
+    pub attention_least_ns: u64,
+    /// See [`attention_ns`](Self::attention_ns).
+    pub attention_most_ns: u64,
+}
+
+impl Sums {
+    /// Those of one step.
+    #[inline]
+    #[must_use]
+    pub fn of(step: &StepScheduled<'_>) -> Self {
+        let (StepSpan { duration, device_idle, .. }, attention_ns) = (step.span, step.cost.attention_ns);
+        let (attention_least_ns, attention_most_ns) = (attention_ns, attention_ns);
+        Self { steps: 1, duration, device_idle, attention_ns, attention_least_ns, attention_most_ns }
+    }
+}
+
+impl Sums {
+    /// Whether attention takes the same time in all steps.
+    #[inline]
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.attention_least_ns == self.attention_most_ns
+    }
+}
+
 impl Stretch<'_> {
+    /// What its steps come to.
+    #[must_use]
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums {
+            steps: self.beats.len() as u64,
+            duration: SimDuration::ZERO,
+            device_idle: SimDuration::ZERO,
+            attention_ns: 0,
+            attention_least_ns: u64::MAX,
+            attention_most_ns: 0,
+        };
+        for beat in self.beats {
+            sums.duration += beat.span.duration;
+            sums.device_idle += beat.span.device_idle;
+            sums.attention_ns += beat.attention_ns;
+            sums.attention_least_ns = sums.attention_least_ns.min(beat.attention_ns);
+            sums.attention_most_ns = sums.attention_most_ns.max(beat.attention_ns);
+        }
+        sums
+    }
+
     /// The price of one of its steps.
     #[must_use]
     pub fn cost(&self, beat: &Beat) -> StepCost {

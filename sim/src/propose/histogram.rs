@@ -34,7 +34,7 @@ pub fn shapes(histogram: &StepHistogram, setup: &Setup) -> ShapeHistogram {
 /// request is served, so all others are undefined.
 #[must_use]
 pub fn figures(histogram: &StepHistogram, setup: &Setup, name: &str) -> CandidateReport {
-    let empty = Metrics::new(Slo::default(), WarmUp::None, &setup.cost, setup.options.asynchronous()).finish();
+    let empty = Metrics::new(Slo::default(), WarmUp::None, &setup.cost, &setup.options).finish();
     let mut report = record::candidate(name, setup, &empty);
     let expected = expect(histogram, setup);
     let all = expected.all_rungs();

@@ -107,7 +107,7 @@ impl<'a> Trials<'a> {
     }
 
     fn metrics<'s>(&self, setup: &'s Setup) -> Metrics<'s> {
-        Metrics::new(self.slo, self.warm_up, &setup.cost, setup.options.asynchronous())
+        Metrics::new(self.slo, self.warm_up, &setup.cost, &setup.options)
     }
 
     fn serve(&self, setup: &Setup, seed: u64, observer: &mut impl Observer) -> Result<RunEnd, ProposeError> {

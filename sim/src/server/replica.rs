@@ -322,18 +322,13 @@ impl<'a> Replica<'a> {
             let slots = rank.slots;
             let mut accepted = |entry: &Scheduled| source.stream.accepted(entry.id, slots.of(entry.slot), entry.drafts);
             rank.scheduler.apply(&flight.plan, &mut accepted, &mut self.outcome);
-            for delivered in &mut self.outcome.delivered {
-                delivered.slot = slots.of(delivered.slot);
-            }
-            for joined in &mut self.outcome.joined {
-                *joined = slots.of(*joined);
-            }
+            slots.renumber(&mut self.outcome);
             if let Some(step) = flight.step {
                 let rank = slots.rank;
                 observer.observe(&Event::StepApplied { at: self.now, step, rank, outcome: &self.outcome })?;
             }
-            for delivered in &self.outcome.delivered {
-                if delivered.finished {
+            if source.awaits_requests() {
+                for _ in self.outcome.delivered.iter().filter(|delivered| delivered.finished) {
                     source.request_done(self.now)?;
                 }
             }
@@ -370,5 +365,14 @@ impl Slots {
     #[inline]
     fn of(self, own: Slot) -> Slot {
         Slot(own.0 << self.shift | self.rank)
+    }
+
+    /// Renumbers the slots of an output. Those of the only rank are the same.
+    #[inline]
+    fn renumber(self, outcome: &mut StepOutcome) {
+        if self.shift > 0 {
+            outcome.delivered.iter_mut().for_each(|delivered| delivered.slot = self.of(delivered.slot));
+            outcome.joined.iter_mut().for_each(|joined| *joined = self.of(*joined));
+        }
     }
 }

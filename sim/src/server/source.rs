@@ -51,6 +51,11 @@ impl Source {
         Ok(due)
     }
 
+    /// Whether somebody sends the next request when one leaves the server.
+    pub(super) fn awaits_requests(&self) -> bool {
+        self.clients.is_some()
+    }
+
     /// A request left the server: its closed-loop client sends the next one at once.
     pub(super) fn request_done(&mut self, at: SimTime) -> Result<(), ServerError> {
         if let Some(clients) = &mut self.clients {

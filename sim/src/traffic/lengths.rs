@@ -7,7 +7,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::random::Streams;
 use super::trace::{SkippedRows, TraceReader, TraceSource, Wanted};
 use super::{Request, TrafficError};
-use crate::time::SimTime;
+use crate::time::{SimTime, nearest};
 
 /// A source of prompt and output lengths, validated: every length it can make is at least 1 and at most
 /// [`crate::limits::REQUEST_TOKENS_MAX`].
@@ -196,8 +196,8 @@ impl LengthDraw {
             DrawShape::Uniform(Clip { min, max }) => self.random.random_range(min..=max),
             DrawShape::LogNormal(LogNormalLength { mu, sigma, clip }) => {
                 let normal: f64 = StandardNormal.sample(&mut self.random);
-                let tokens = (mu + sigma * normal).exp().round();
-                tokens.clamp(f64::from(clip.min), f64::from(clip.max)) as u32
+                let tokens = nearest((mu + sigma * normal).exp());
+                tokens.clamp(clip.min.into(), clip.max.into()) as u32
             }
         }
     }

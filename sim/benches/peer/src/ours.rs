@@ -60,7 +60,7 @@ impl Ours {
         let Self { scenario, setup } = self;
         let start = Instant::now();
         let traffic = scenario.traffic.open(scenario.traffic.seed).expect("traffic");
-        let mut metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, setup.options.asynchronous());
+        let mut metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options);
         let replica = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost);
         let end = replica.serve(traffic, &mut metrics).expect("a run that ends");
         let summary = metrics.finish();

@@ -72,8 +72,7 @@ impl Jobs<'_> {
         let scenario = &self.inputs.scenario;
         let setup = &self.setups[job.candidate];
         let traffic = scenario.traffic.open(job.seed)?;
-        let asynchronous = setup.options.asynchronous();
-        let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, asynchronous);
+        let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options);
 
         let (requests, steps) = self.loggers(job)?;
         let mut observers = (metrics, (requests, steps));

@@ -195,11 +195,8 @@ impl Lockstep {
     /// Schedules the next beat. Whose last one it is, the beat behind it does not move.
     #[inline]
     pub(super) fn schedule(&mut self, requests: &Slab<impl Decoding>) {
-        let beat = self.scheduled;
-        self.scheduled += 1;
-        self.computed_tokens += u64::from(self.members);
-        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.count_by_phase.len() - 1);
-        let mut at = self.listed_last(beat);
+        let mut at = self.listed_last(self.scheduled);
+        self.schedule_quiet();
         while at != NONE {
             let request = &requests[Slot(at)];
             // Its last token is delivered and never computed.
@@ -211,6 +208,14 @@ impl Lockstep {
             self.count_by_phase[phase] -= 1;
             at = request.beats().map_or(NONE, |beats| beats.next);
         }
+    }
+
+    /// Schedules the next beat, which is nobody's last one.
+    #[inline]
+    pub(super) fn schedule_quiet(&mut self) {
+        self.scheduled += 1;
+        self.computed_tokens += u64::from(self.members);
+        self.at_block_end = self.at_block_end.checked_sub(1).unwrap_or(self.count_by_phase.len() - 1);
     }
 
     /// Whether the next beat is nobody's last one.
@@ -250,6 +255,7 @@ impl Lockstep {
         }
     }
 
+    #[inline]
     fn listed_last(&self, beat: u64) -> u32 {
         let mask = self.calendar.len() as u64 - 1;
         self.calendar.get((beat & mask) as usize).copied().unwrap_or(NONE)

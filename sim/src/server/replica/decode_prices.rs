@@ -1,4 +1,7 @@
-//! Graphs and prices of steps that only decode, remembered by their requests: the same batches come again and again.
+//! Graphs and prices of steps that only decode, remembered by their requests: the same batches come again and again. Of
+//! steps that compute prompts, too, so much is remembered: where the attention of those that decode is read.
+
+use calibrate::profile::SurfaceRow;
 
 use super::RankCost;
 use crate::cost::{BeatPrices, CostModel, StepCost, StepWork};
@@ -15,6 +18,8 @@ pub(super) struct DecodePrices<'a> {
     graphs: &'a GraphPlan,
     cost: &'a CostModel,
     by_requests: Vec<Option<Box<DecodePrice<'a>>>>,
+    /// By decoding requests.
+    rows: Vec<Option<SurfaceRow<'a>>>,
 }
 
 /// Steps of one shape that differ in their contexts only.
@@ -31,7 +36,7 @@ pub(super) struct DecodePrice<'a> {
 
 impl<'a> DecodePrices<'a> {
     pub(super) fn new(graphs: &'a GraphPlan, cost: &'a CostModel) -> Self {
-        Self { graphs, cost, by_requests: Vec::new() }
+        Self { graphs, cost, by_requests: Vec::new(), rows: Vec::new() }
     }
 
     /// Dispatches and prices a step.
@@ -42,7 +47,18 @@ impl<'a> DecodePrices<'a> {
             return RankCost { work, dispatch: known.dispatch, cost: StepCost { attention_ns, ..known.cost } };
         }
         let dispatch = self.graphs.dispatch_step(plan);
-        RankCost { work, dispatch, cost: self.cost.price(&work, &dispatch) }
+        let cost = self.cost.price_along(&work, &dispatch, self.row(work.decode_requests));
+        RankCost { work, dispatch, cost }
+    }
+
+    /// The decode attention of so many requests; `None` in a profile without any.
+    fn row(&mut self, requests: u32) -> Option<&mut SurfaceRow<'a>> {
+        let place = requests as usize;
+        if place >= self.rows.len() {
+            let missing = self.rows.len() as u32..requests.saturating_add(1);
+            self.rows.extend(missing.map(|requests| self.cost.decode_row(requests)));
+        }
+        self.rows[place].as_mut()
     }
 
     /// The price of steps that decode like this one, and the attention of this one in nanoseconds; `None` where more than

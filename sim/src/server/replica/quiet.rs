@@ -114,19 +114,21 @@ impl Run<'_, '_> {
     /// Takes steps for as long as they are quiet and nobody arrives.
     #[inline]
     fn pass(&mut self, quiet: &mut impl QuietSteps) {
-        while self.beats.len() < BEATS_MOST && self.next_arrival > self.now && quiet.is_next() {
+        let (mut timeline, mut now, mut in_flight_end) = (self.timeline.clone(), self.now, self.in_flight_end);
+        while self.beats.len() < BEATS_MOST && self.next_arrival > now && quiet.is_next() {
             let decode_context_tokens = quiet.context_tokens();
             let Some(attention_ns) = self.prices.attention_ns(decode_context_tokens) else { break };
             quiet.pass();
             let moved_ns = attention_ns.wrapping_sub(self.attention_ns).cast_signed();
-            let span = self.timeline.run(self.now, self.work_since, &self.times.with_attention_moved(moved_ns));
+            let span = timeline.run(now, self.work_since, &self.times.with_attention_moved(moved_ns));
             // The engine's loop goes on when the host is free and the oldest output has come: of the step in flight, or,
             // without one, of this step.
-            let oldest_end = self.in_flight_end.as_mut().map_or(span.end, |end| std::mem::replace(end, span.end));
-            self.now = span.host_free.max(oldest_end);
+            let oldest_end = in_flight_end.as_mut().map_or(span.end, |end| std::mem::replace(end, span.end));
+            now = span.host_free.max(oldest_end);
             let free_blocks = quiet.free_blocks();
-            self.beats.push(Beat { decode_context_tokens, attention_ns, span, free_blocks, applied_at: self.now });
+            self.beats.push(Beat { decode_context_tokens, attention_ns, span, free_blocks, applied_at: now });
         }
+        (self.timeline, self.now, self.in_flight_end) = (timeline, now, in_flight_end);
     }
 }
 

@@ -7,7 +7,7 @@ use std::vec;
 use super::format::{Fault, MissingColumn, Row, RowParser, TraceFormat, Wanted, separator_help};
 use super::lines::Lines;
 use super::{BadRows, TraceSource, Unsorted};
-use crate::time::SimTime;
+use crate::time::{SimTime, nearest};
 use crate::traffic::{Request, TrafficError};
 
 /// How a scenario names the columns of a trace.
@@ -203,7 +203,7 @@ impl TraceReader {
         let arrival = if (self.rate_multiplier - 1.0).abs() < f64::EPSILON {
             SimTime(since_ns)
         } else {
-            SimTime((since_ns as f64 / self.rate_multiplier).round() as u64)
+            SimTime(nearest(since_ns as f64 / self.rate_multiplier))
         };
         let Row { prompt_tokens, output_tokens, priority, adapter, shared, .. } = row;
         Ok(Some(Request { arrival, prompt_tokens, output_tokens, priority, adapter, shared, rank: None }))

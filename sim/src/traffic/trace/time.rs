@@ -94,21 +94,35 @@ pub(super) fn parse_number(text: &[u8], unit: TimeUnit) -> Option<i64> {
     };
     let point = magnitude.iter().position(|&byte| byte == b'.').unwrap_or(magnitude.len());
     let (whole, fraction) = (&magnitude[..point], magnitude.get(point + 1..).unwrap_or_default());
-    if whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+    if whole.iter().all(u8::is_ascii_digit) && fraction.iter().all(u8::is_ascii_digit) {
         if whole.is_empty() && fraction.is_empty() {
             return None;
         }
-        let mut value: i64 = 0;
-        for digit in whole.iter().chain(fraction.iter().take(places)) {
-            value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
-        }
-        value = value.checked_mul(10_i64.pow(places.saturating_sub(fraction.len()) as u32))?;
+        let kept = &fraction[..fraction.len().min(places)];
+        let zeros = (places - kept.len()) as u32;
+        let mut value = if whole.len() + places <= DIGITS_FREE {
+            number(number(0, whole), kept) * 10_i64.pow(zeros)
+        } else {
+            let mut value: i64 = 0;
+            for digit in whole.iter().chain(kept) {
+                value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
+            }
+            value.checked_mul(10_i64.pow(zeros))?
+        };
         value = value.checked_add(i64::from(fraction.get(places).is_some_and(|&digit| digit >= b'5')))?;
         return Some(if negative { -value } else { value });
     }
     // An exponent, as data frames write small floats.
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     from_f64(value, unit)
+}
+
+/// Every number of so many digits fits into 63 bits.
+const DIGITS_FREE: usize = 18;
+
+/// The number that these digits make, written behind those of another.
+fn number(before: i64, digits: &[u8]) -> i64 {
+    digits.iter().fold(before, |value, digit| value * 10 + i64::from(digit - b'0'))
 }
 
 /// Nanoseconds of a float in `unit`; nothing for infinities and what 64 bits cannot hold.

@@ -42,7 +42,8 @@ impl QuietSteps for Quiet<'_> {
     #[inline]
     fn pass(&mut self) {
         let scheduler = &mut *self.0;
-        scheduler.take_pages();
+        scheduler.pool.take_unnamed(scheduler.lockstep.blocks_needed());
+        scheduler.lockstep.schedule_quiet();
         scheduler.lockstep.pass();
         scheduler.ratio.step();
         scheduler.decode_steps += 1;

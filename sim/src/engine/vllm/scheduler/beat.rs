@@ -94,8 +94,7 @@ impl Scheduler {
     }
 
     /// Schedules a beat with the blocks that it needs.
-    #[inline]
-    pub(super) fn take_blocks(&mut self) {
+    fn take_blocks(&mut self) {
         if self.pool.has_cache() {
             self.take_named_blocks();
         } else {
@@ -105,7 +104,7 @@ impl Scheduler {
     }
 
     /// The same where each block is known by its tokens.
-    fn take_named_blocks(&mut self) {
+    pub(super) fn take_named_blocks(&mut self) {
         // The blocks of a request change where its computed tokens fill one before or after this beat.
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
@@ -209,9 +208,8 @@ impl Scheduler {
     }
 
     /// Lets the prefix cache know the blocks that a quiet beat has filled, once its output is there.
-    #[inline]
     pub(super) fn register_blocks(&mut self) {
-        if !self.rules.asynchronous || !self.pool.has_cache() {
+        if !self.rules.asynchronous {
             return;
         }
         let mut touched = std::mem::take(&mut self.touched);

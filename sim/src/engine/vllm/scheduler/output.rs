@@ -24,6 +24,7 @@ impl Scheduler {
     }
 
     /// Applies the output of requests that were scheduled each on its own.
+    #[inline]
     pub(super) fn apply_entries(
         &mut self,
         plan: &StepPlan,
@@ -31,6 +32,9 @@ impl Scheduler {
         accepted: &mut impl FnMut(&Scheduled) -> u32,
         out: &mut StepOutcome,
     ) {
+        if entries.is_empty() {
+            return;
+        }
         let mut finished_running = false;
         let redrafted =
             if self.rules.asynchronous { None } else { Some(self.rules.drafting.after(plan.shape.requests)) };

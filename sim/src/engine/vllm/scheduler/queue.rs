@@ -59,6 +59,7 @@ impl WaitingQueue {
     }
 
     /// The request that is to be admitted next.
+    #[inline]
     pub(super) fn head(&self) -> Option<Slot> {
         let line = if self.head_is_fresh() { &self.fresh } else { &self.passed_over };
         line.head().map(|rank| rank.slot)
@@ -108,7 +109,11 @@ impl WaitingQueue {
         of(&self.passed_over).into_iter().chain(of(&self.fresh)).map(|rank| rank.slot)
     }
 
+    #[inline]
     fn head_is_fresh(&self) -> bool {
+        if self.passed_over.len() == 0 {
+            return true;
+        }
         match (self.passed_over.head(), self.fresh.head()) {
             (Some(passed_over), Some(fresh)) => matches!(self.fresh, Line::Priority(_)) && fresh < passed_over,
             (passed_over, _) => passed_over.is_none(),
@@ -139,6 +144,7 @@ impl Line {
         }
     }
 
+    #[inline]
     fn head(&self) -> Option<&Rank> {
         match self {
             Self::Fcfs(line) => line.front(),
@@ -157,6 +163,7 @@ impl Line {
         }
     }
 
+    #[inline]
     fn len(&self) -> usize {
         match self {
             Self::Fcfs(line) => line.len(),

@@ -48,9 +48,15 @@ impl QuietSteps for Quiet<'_> {
     #[inline]
     fn pass(&mut self) {
         let scheduler = &mut *self.0;
-        scheduler.take_blocks();
-        scheduler.lockstep.pass();
-        scheduler.register_blocks();
+        if scheduler.pool.has_cache() {
+            scheduler.take_named_blocks();
+            scheduler.lockstep.pass();
+            scheduler.register_blocks();
+        } else {
+            scheduler.pool.take_unnamed(scheduler.lockstep.blocks_needed());
+            scheduler.lockstep.schedule_quiet();
+            scheduler.lockstep.pass();
+        }
         scheduler.steps += 1;
         scheduler.patience.beat();
         scheduler.finish_unreported = false;
