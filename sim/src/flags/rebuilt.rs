@@ -1,6 +1,6 @@
 //! What a target captures with the flags, graph by graph against the plan that was advised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Target;
@@ -36,6 +36,19 @@ pub enum Rebuilt {
         differences: Vec<Difference>,
     },
 }
+
+/// Warnings of the engines about flags that do not come to what they say.
+const LIST_WARNINGS: [&str; 9] = [
+    "ceiling_cut",
+    "sizes_above_budget",
+    "ladder_empty",
+    "ladder_rounded",
+    "decode_sizes_dropped",
+    "request_rows_added",
+    "prefill_list_empty",
+    "unused",
+    "mode_changed",
+];
 
 /// What a server captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +158,19 @@ impl Rebuilt {
         }
     }
 
+    /// What the notes say first: a refusal, each difference, and what the engine does to the lists by itself.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let refusal = match self {
+            Self::Refused { target, error } => Some(format!("{target} does not start with these flags: {error}")),
+            Self::Same(_) | Self::Differs { .. } | Self::ListOnly { .. } => None,
+        };
+        let differences = self.differences().iter().map(|difference| format!("not as advised: {difference}"));
+        let warnings = self.captured().into_iter().flat_map(|captured| &captured.warnings);
+        let about_lists = warnings.filter(|warning| LIST_WARNINGS.contains(&warning.code));
+        let about_lists = about_lists.map(|warning| format!("by the engine's rules: {}", warning.message));
+        refusal.into_iter().chain(differences).chain(about_lists).collect()
+    }
+
     /// Two plans compared, and what the flags left out.
     pub(super) fn of(advised: &GraphPlan, rebuilt: &GraphPlan, left_out: Vec<Difference>) -> Self {
         let captured = Captured::of(rebuilt);
@@ -206,11 +232,12 @@ fn compare(advised: &GraphPlan, rebuilt: &GraphPlan) -> Vec<Difference> {
 
 /// Graphs that only one of the two captures, by kind.
 fn other_graphs(advised: &[Descriptor], rebuilt: &[Descriptor]) -> Vec<Difference> {
+    let [of_advised, of_rebuilt] = [advised, rebuilt].map(|graphs| graphs.iter().collect::<BTreeSet<_>>());
     let mut kinds: BTreeMap<GraphKind, (Vec<Descriptor>, Vec<Descriptor>)> = BTreeMap::new();
-    for graph in advised.iter().filter(|graph| !rebuilt.contains(graph)) {
+    for graph in advised.iter().filter(|graph| !of_rebuilt.contains(graph)) {
         kinds.entry(GraphKind::of(graph)).or_default().0.push(*graph);
     }
-    for graph in rebuilt.iter().filter(|graph| !advised.contains(graph)) {
+    for graph in rebuilt.iter().filter(|graph| !of_advised.contains(graph)) {
         kinds.entry(GraphKind::of(graph)).or_default().1.push(*graph);
     }
     kinds.into_iter().map(|(kind, (missing, added))| Difference::Graphs { kind, missing, added }).collect()

@@ -76,11 +76,7 @@ fn settings(graphs: &GraphOptions) -> Settings {
 
 /// What an operator must know before pasting.
 fn notes(graphs: &GraphOptions, settings: &Settings, checked: &Rebuilt) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Rebuilt::Refused { target, error } = checked {
-        notes.push(format!("{target} does not start with these flags: {error}"));
-    }
-    notes.extend(checked.differences().iter().map(|difference| format!("not as advised: {difference}")));
+    let mut notes = checked.notes();
     if settings.is_empty() {
         notes.push("no flag is needed: take every graph flag out of the command".to_owned());
     } else {

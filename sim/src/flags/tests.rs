@@ -165,6 +165,7 @@ fn without_graphs_only_the_mode_is_said() {
     insta::assert_snapshot!(shown(&on(&vllm(Version::V0_33_0, eager), Version::V0_31_0)), @r#"
     vLLM 0.31.0: --enforce-eager
     {"enforce_eager":true}
+    - by the engine's rules: cudagraph_mode FULL_AND_PIECEWISE becomes NONE because enforce_eager is set
     - --enforce-eager turns off compilation as well as graphs; graphs alone go with cudagraph_mode NONE
     same: 0 descriptors, NONE
     "#);
@@ -200,6 +201,7 @@ fn keys_beside_the_ladder_are_said_again() {
     insta::assert_snapshot!(shown(&on(&options, Version::V0_31_0)), @r#"
     vLLM 0.31.0: --compilation-config '{"compile_ranges_endpoints": [256], "compile_sizes": [2, "cudagraph_capture_sizes"], "cudagraph_capture_sizes": [2, 4, 8], "cudagraph_specialize_lora": false, "mode": "VLLM_COMPILE", "pass_config": {"enable_sp": true}, "splitting_ops": ["vllm::unified_attention_with_output"], "use_inductor_graph_partition": true}' --optimization-level 1 --performance-mode interactivity --specialize-active-lora
     {"compilation_config":{"compile_ranges_endpoints":[256],"compile_sizes":[2,"cudagraph_capture_sizes"],"cudagraph_capture_sizes":[2,4,8],"cudagraph_specialize_lora":false,"mode":"VLLM_COMPILE","pass_config":{"enable_sp":true},"splitting_ops":["vllm::unified_attention_with_output"],"use_inductor_graph_partition":true},"optimization_level":1,"performance_mode":"interactivity","specialize_active_lora":true}
+    - by the engine's rules: compile_ranges_endpoints changes nothing: only the compilation mode VLLM_COMPILE compiles ranges of sizes
     - --compilation-config counts once, the last one: put keys of your own into this one, and take every other graph flag out of the command
     - the server runs model runner v1 (VLLM_USE_V2_MODEL_RUNNER=0), and the flags are for that
     - set VLLM_USE_BREAKABLE_CUDAGRAPH=1 in the server's environment
@@ -209,6 +211,7 @@ fn keys_beside_the_ladder_are_said_again() {
     vLLM 0.33.0: --compilation-config '{"compile_ranges_endpoints": [256], "compile_sizes": [2, "cudagraph_capture_sizes"], "cudagraph_capture_sizes": [2, 4, 8], "cudagraph_specialize_lora": false, "mode": "VLLM_COMPILE", "splitting_ops": ["vllm::unified_attention_with_output"], "use_inductor_graph_partition": true}' --optimization-level 1 --performance-mode interactivity --specialize-active-lora
     {"compilation_config":{"compile_ranges_endpoints":[256],"compile_sizes":[2,"cudagraph_capture_sizes"],"cudagraph_capture_sizes":[2,4,8],"cudagraph_specialize_lora":false,"mode":"VLLM_COMPILE","splitting_ops":["vllm::unified_attention_with_output"],"use_inductor_graph_partition":true},"optimization_level":1,"performance_mode":"interactivity","specialize_active_lora":true}
     - not as advised: enable_sp is left out: vLLM 0.33.0 has no sequence-parallel pass
+    - by the engine's rules: compile_ranges_endpoints changes nothing: only the compilation mode VLLM_COMPILE compiles ranges of sizes
     - --compilation-config counts once, the last one: put keys of your own into this one, and take every other graph flag out of the command
     - the server runs model runner v1 (VLLM_USE_V2_MODEL_RUNNER=0), and the flags are for that
     - set VLLM_USE_BREAKABLE_CUDAGRAPH=1 in the server's environment
@@ -252,6 +255,47 @@ fn a_refusal_of_the_target_is_an_answer_and_one_of_the_options_is_a_fault() {
     insta::assert_snapshot!(fault, @"vLLM 0.33.0 does not start with the advised options: `cudagraph_capture_sizes` is empty while cudagraph_mode is FULL_AND_PIECEWISE: list at least one size, leave the flag out for the engine's own ladder, or set cudagraph_mode to NONE");
     let fault = advise(&empty, Target::Sglang(SglangVersion::V0_5_23), None).expect_err("another engine");
     insta::assert_snapshot!(fault, @"the options are for vLLM 0.33.0 and the flags are wanted for SGLang 0.5.23: sizes of one engine mean nothing to the other; choose a version of the same engine, or tensorrt-llm, which takes the decode sizes");
+}
+
+#[test]
+fn what_the_engine_does_to_a_list_is_said() {
+    // Runner v1 rounds to whole requests, and nobody captures above the token budget.
+    let graphs = GraphOptions { num_speculative_tokens: 3, ..listed(&[4, 6, 8, 4096]) };
+    let options = VllmOptions { runner: Some(Runner::V1), ..vllm(Version::V0_33_0, graphs.clone()) };
+    insta::assert_snapshot!(shown(&on(&options, Version::V0_33_0)), @r#"
+    vLLM 0.33.0: --compilation-config '{"cudagraph_capture_sizes": [4, 6, 8, 4096]}'
+    {"compilation_config":{"cudagraph_capture_sizes":[4,6,8,4096]}}
+    - by the engine's rules: 1 of cudagraph_capture_sizes lie above max_num_batched_tokens = 2048 and are not captured
+    - by the engine's rules: runner v1 rounds the ladder to multiples of 4 tokens
+    - --compilation-config counts once, the last one: put keys of your own into this one, and take every other graph flag out of the command
+    - the server runs model runner v1 (VLLM_USE_V2_MODEL_RUNNER=0), and the flags are for that
+    same: 4 descriptors, FULL_AND_PIECEWISE
+    "#);
+    // 0.31.0 has no runner v2 for n-gram drafts: there the list is rounded. Under v1, main has one list, too.
+    let scheduler = SchedulerOptions { drafter: Drafter::default(), ..options.scheduler.clone() };
+    let ngram = VllmOptions { runner: None, scheduler, ..vllm(Version::V0_33_0, graphs) };
+    insta::assert_snapshot!(shown(&on(&ngram, Version::V0_31_0)), @r#"
+    vLLM 0.31.0: --compilation-config '{"cudagraph_capture_sizes": [4, 6, 8, 4096]}'
+    {"compilation_config":{"cudagraph_capture_sizes":[4,6,8,4096]}}
+    - not as advised: model runner v1 dispatches the steps instead of v2
+    - not as advised: PIECEWISE graphs for any batch, in tokens: missing 6
+    - by the engine's rules: 1 of cudagraph_capture_sizes lie above max_num_batched_tokens = 2048 and are not captured
+    - by the engine's rules: runner v1 rounds the ladder to multiples of 4 tokens
+    - --compilation-config counts once, the last one: put keys of your own into this one, and take every other graph flag out of the command
+    differs: 4 descriptors, FULL_AND_PIECEWISE
+    "#);
+    insta::assert_snapshot!(shown(&on(&options, Version::Main)), @r#"
+    vLLM main: --compilation-config '{"cudagraph_capture_sizes": [4, 6, 8, 4096]}'
+    {"compilation_config":{"cudagraph_capture_sizes":[4,6,8,4096]}}
+    - by the engine's rules: 1 of cudagraph_capture_sizes lie above max_num_batched_tokens = 2048 and are not captured
+    - by the engine's rules: runner v1 rounds the ladder to multiples of 4 tokens
+    - --compilation-config counts once, the last one: put keys of your own into this one, and take every other graph flag out of the command
+    - the server runs model runner v1 (VLLM_USE_V2_MODEL_RUNNER=0), and the flags are for that
+    same: 4 descriptors, FULL_AND_PIECEWISE
+    "#);
+    let odd = GraphOptions { enable_sp: true, tensor_parallel_size: 4, ..listed(&[6, 8]) };
+    let fault = advise(&EngineOptions::Vllm(vllm(Version::V0_33_0, odd)), Target::Vllm(Version::V0_33_0), None);
+    insta::assert_snapshot!(fault.expect_err("there is no such pass"), @"vLLM 0.33.0 does not start with the advised options: vLLM 0.33.0 has no `enable_sp`: remove it, or choose another version");
 }
 
 #[test]
@@ -457,6 +501,21 @@ proptest! {
         // On its own release nothing is ever lost.
         if from == to {
             prop_assert!(advice.checked.is_same(), "{:?}", advice.checked);
+        }
+    }
+
+    /// Whatever runner v2 of a release captures, the other releases can be told to, and main by its two lists.
+    #[test]
+    fn what_one_release_captures_the_others_capture(
+        (_, graphs) in any_graphs(),
+        from in prop::sample::select(vec![Version::V0_31_0, Version::V0_33_0]),
+        to in prop::sample::select(TARGETS.to_vec()),
+    ) {
+        let graphs = GraphOptions { varlen_decode: false, ..graphs };
+        let options = VllmOptions { runner: Some(Runner::V2), ..vllm(from, graphs) };
+        if GraphPlan::build(&EngineOptions::Vllm(options.clone()), None).is_ok() {
+            let advice = on(&options, to);
+            prop_assert!(advice.checked.is_same(), "{}\n{:?}", advice.shell, advice.checked);
         }
     }
 

@@ -298,12 +298,8 @@ impl Writer<'_> {
     /// What an operator must know before pasting.
     fn notes(&self, source: Source, settings: &Settings, checked: &Rebuilt) -> Vec<String> {
         let graphs = &self.options.graphs;
-        let mut notes = Vec::new();
+        let mut notes = checked.notes();
         let lists = |keys: &[&str]| keys.iter().any(|key| settings.object_has(COMPILATION_CONFIG, key));
-        if let Rebuilt::Refused { target, error } = checked {
-            notes.push(format!("{target} does not start with these flags: {error}"));
-        }
-        notes.extend(checked.differences().iter().map(|difference| format!("not as advised: {difference}")));
         if settings.is_empty() {
             notes.push("no flag is needed: take every graph flag out of the command".to_owned());
         } else if source == Source::Default && states_sizes(graphs) && !self.captures_none() && checked.is_same() {

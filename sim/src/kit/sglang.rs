@@ -39,10 +39,10 @@ fn script(scenario: &Scenario, sets: &[Flagged<'_>], target: Target, requests: &
          mkdir -p results\n\
          server=\n\
          trap 'test -z \"$server\" || kill \"$server\"' EXIT\n\n\
-         # measure NAME FLAGS...\n\
+         # measure NAME VARIABLES FLAGS...\n\
          measure() {{\n    \
-             name=$1; shift\n    \
-             python -m sglang.launch_server --model-path \"$MODEL\" \"$@\" ${{SERVER_FLAGS:-}} > \"results/$name.log\" 2>&1 &\n    \
+             name=$1; variables=$2; shift 2\n    \
+             env $variables python -m sglang.launch_server --model-path \"$MODEL\" \"$@\" ${{SERVER_FLAGS:-}} > \"results/$name.log\" 2>&1 &\n    \
              server=$!\n    \
              until curl -sf http://127.0.0.1:30000/health > /dev/null; do\n        \
                  kill -0 \"$server\" || {{ echo \"the server of $name ended: see results/$name.log\" >&2; exit 1; }}\n        \
@@ -64,11 +64,9 @@ fn script(scenario: &Scenario, sets: &[Flagged<'_>], target: Target, requests: &
         shell::line(&bench)
     );
     let call = |Flagged { set, advice }: &Flagged<'_>| {
-        let words = [vec!["measure".to_owned(), set.name.clone()], server_flags(&set.options), advice.command.clone()];
-        let call = shell::line(&words.concat());
-        let exports: Vec<String> =
-            advice.environment.iter().map(|(name, value)| format!("export {name}={value};")).collect();
-        if exports.is_empty() { call } else { format!("({} {call})", exports.join(" ")) }
+        let variables: Vec<String> = advice.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let head = vec!["measure".to_owned(), set.name.clone(), variables.join(" ")];
+        shell::line(&[head, server_flags(&set.options), advice.command.clone()].concat())
     };
     head + &lines(sets.iter().map(call))
 }
