@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::{EngineReport, PriceReport, Warning};
+use reports::{EngineReport, PriceReport};
 
 use super::failure::Failure;
 use super::format::Format;
@@ -56,13 +56,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     };
     let setups = inputs.prepare_all()?;
     let mut warnings = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
-    if inputs.profile.attention().is_some_and(|attention| !attention.figures.is_free()) {
-        warnings.push(Warning::general(
-            "attention_left_out",
-            "a histogram of step shapes holds no contexts: attention is left out of every step time, so savings stand \
-             but levels are too low",
-        ));
-    }
+    warnings.extend(warnings::attention_left_out(&inputs.profile));
     let candidates = || inputs.scenario.candidates.iter().zip(&setups);
     warnings.extend(
         candidates().filter_map(|(candidate, setup)| warnings::of_histogram(&candidate.name, histogram, setup)),

@@ -1,4 +1,8 @@
 //! What a server's steps cost on every size that it could capture: the problem whose exact optimum a ladder is.
+//!
+//! The engine says which graph a size brings and which size a step needs at least; the cost model says what either costs. One
+//! rule is left to the simulation that follows: SGLang runs a prefill step without a graph rather than padded to more than
+//! twice its tokens.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +11,7 @@ use kernels::units::Bytes;
 
 use super::ladders::{Ladders, List};
 use super::shapes::{ShapeHistogram, ShapeSum, is_graph};
-use crate::cost::memory::captures;
+use crate::cost::memory::{StaticShare, captures};
 use crate::cost::startup::capture_seconds;
 use crate::cost::{CostModel, EngineSide, StepTimes};
 use crate::engine::options::EngineOptions;
@@ -18,7 +22,7 @@ use crate::limits::RUNGS_MAX;
 use crate::optimum::{
     Batch, Budget, Candidate, Captures, Policy, Problem, ProblemFault, Resources, StepLoad, Terms, front, front_apart,
 };
-use crate::server::{Setup, SetupError};
+use crate::server::SetupError;
 use crate::time::SimDuration;
 
 /// A server that could capture every size, and what each would cost it.
@@ -28,6 +32,10 @@ pub struct Landscape {
     plan: GraphPlan,
     cost: CostModel,
     asynchronous: bool,
+    /// What a FULL graph of the most requests pays for padding them all. A rung is priced as if it padded every request it
+    /// holds, and a step is paid back what it fills; so that no price falls below zero, every such step costs this much
+    /// more, and the sum is taken off at the end.
+    all_padded: SimDuration,
     lists: Vec<Sizes>,
 }
 
@@ -64,6 +72,8 @@ pub struct Loads {
     problems: Vec<(List, Problem)>,
     /// Steps that no size holds, in nanoseconds.
     never_ns: u128,
+    /// What all other steps are priced too high, in nanoseconds.
+    too_high_ns: u128,
 }
 
 impl Landscape {
@@ -80,10 +90,16 @@ impl Landscape {
     ) -> Result<Self, SetupError> {
         let every = every_size(options, current, most);
         let fine = every.applied(options);
-        let plan = Setup::plan(&fine, profile)?;
+        // SGLang reserves memory by its largest graphs: the server that could capture every size has that of the one in force.
+        let kv_tokens = match options {
+            EngineOptions::Vllm(_) => None,
+            EngineOptions::Sglang(sglang) => Some(StaticShare::of(sglang, profile)?.tokens_before_capture()?),
+        };
+        let plan = GraphPlan::build(&fine, kv_tokens)?;
         let cost = CostModel::new(profile, &EngineSide::of(&fine, &plan, profile));
         let asynchronous = options.asynchronous();
-        let mut landscape = Self { form: current.none(), plan, cost, asynchronous, lists: Vec::new() };
+        let all_padded = cost.padded_requests_time(options.limits().requests.value);
+        let mut landscape = Self { form: current.none(), plan, cost, asynchronous, all_padded, lists: Vec::new() };
         for (list, _) in current.lists() {
             let graphs = landscape.graphs_by_size(list);
             let sizes = Sizes {
@@ -127,13 +143,20 @@ impl Landscape {
     }
 
     fn candidate(&self, size: u32, graphs: &SizeGraphs, profile: &Profile) -> Candidate {
-        let terms = |graph: Option<Descriptor>| graph.map(|graph| self.terms(self.cost.graph_times(&graph, 0)));
-        let (decode, other) = (terms(graphs.decode), terms(graphs.other));
+        let times = |graph: &Descriptor| self.cost.graph_times(graph, 0);
+        let other = graphs.other.as_ref().map(|graph| self.terms(times(graph)));
+        // A decode batch on a graph that pads no requests is not paid back what it fills.
+        let relaxed = graphs.other.as_ref().map(|graph| {
+            let times = times(graph);
+            let held = if pads_requests(graph) { SimDuration::ZERO } else { self.all_padded };
+            self.terms(StepTimes { device: times.device + held, ..times })
+        });
+        let decode = graphs.decode.as_ref().map(|graph| self.terms(times(graph)));
         let largest = graphs.all.iter().max_by_key(|graph| graph.tokens);
         let pool = largest.map_or(Bytes(0), |graph| captures(profile, &[*graph], GraphPool::Shared)[0].pool);
         Candidate {
             size,
-            decode: decode.or(other).unwrap_or_default(),
+            decode: decode.or(relaxed).unwrap_or_default(),
             other: other.or(decode).unwrap_or_default(),
             pool,
             required: false,
@@ -158,10 +181,13 @@ impl Landscape {
     pub fn loads(&self, histogram: &ShapeHistogram) -> Result<Loads, ProblemFault> {
         let mut by_list: BTreeMap<List, Vec<StepLoad>> =
             self.lists.iter().map(|sizes| (sizes.list, Vec::new())).collect();
-        let mut never_ns = 0;
+        let (mut never_ns, mut too_high_ns) = (0, 0);
         for sum in &histogram.shapes {
             match self.load(sum) {
-                Ok((list, load)) => by_list.entry(list).or_default().push(load),
+                Ok((list, load, too_high)) => {
+                    too_high_ns += u128::from(load.count) * u128::from(too_high.0);
+                    by_list.entry(list).or_default().push(load);
+                }
                 Err(eager) => never_ns += u128::from(sum.count) * u128::from(eager.0),
             }
         }
@@ -170,11 +196,11 @@ impl Landscape {
             Ok((sizes.list, Problem::new(sizes.candidates.clone(), loads, Policy::AlwaysPad, sizes.captures)?))
         };
         let problems: Vec<(List, Problem)> = self.lists.iter().map(problem).collect::<Result<_, ProblemFault>>()?;
-        Ok(Loads { problems: self.with_required(problems), never_ns })
+        Ok(Loads { problems: self.with_required(problems), never_ns, too_high_ns })
     }
 
-    /// The list and the load of a shape; what such a step costs if no size holds it.
-    fn load(&self, sum: &ShapeSum) -> Result<(List, StepLoad), SimDuration> {
+    /// The list and the load of a shape, and by how much its prices are too high; what such a step costs if no size holds it.
+    fn load(&self, sum: &ShapeSum) -> Result<(List, StepLoad, SimDuration), SimDuration> {
         let shape = &sum.shape.shape;
         let graph = self.plan.dispatch_extent(shape, sum.shape.extent).descriptor;
         let (preparation, device) = sum.own.mean(sum.count);
@@ -187,12 +213,16 @@ impl Landscape {
         };
         let eager = eager.period(self.cost.overlap, self.asynchronous);
         let Some((list, size)) = self.place(&graph) else { return Err(eager) };
-        // Rungs are priced as if they padded every request that they hold.
-        let is_full = graph.mode == RuntimeMode::Full && graph.requests.is_some();
-        let held = if is_full { self.cost.padded_requests_time(shape.requests) } else { SimDuration::ZERO };
-        let own = StepTimes { preparation, launch: SimDuration::ZERO, device: device - held };
+        let too_high = if pads_requests(&graph) { self.all_padded } else { SimDuration::ZERO };
+        let held =
+            if pads_requests(&graph) { self.cost.padded_requests_time(shape.requests) } else { SimDuration::ZERO };
+        let own = StepTimes { preparation, launch: SimDuration::ZERO, device: device + (too_high - held) };
+        let mut own = self.terms(own);
+        if self.cost.overlap == Overlap::Pipelined {
+            own.host = own.host + too_high;
+        }
         let batch = if graph.uniform.is_some() { Batch::Decode } else { Batch::Other };
-        Ok((list, StepLoad { size, batch, count: sum.count, own: self.terms(own), eager }))
+        Ok((list, StepLoad { size, batch, count: sum.count, own, eager: eager + too_high }, too_high))
     }
 
     /// Where decode batches above the decode ceiling would run prefill graphs, the ceiling holds them all: only then is
@@ -225,7 +255,7 @@ impl Loads {
     /// # Errors
     /// If the sizes of one of two lists take different resources.
     pub fn best(&self, form: &Ladders, budget: &Budget, rungs_max: usize) -> Result<Vec<Option<Best>>, ProblemFault> {
-        let best = |ladders, cost_ns| Best { ladders, cost_ns: cost_ns + self.never_ns };
+        let best = |ladders, cost_ns| Best { ladders, cost_ns: self.whole(cost_ns) };
         match self.problems.as_slice() {
             [(_, only)] => {
                 let found = front(only, budget, rungs_max).at_most.into_iter();
@@ -246,11 +276,15 @@ impl Loads {
         }
     }
 
+    fn whole(&self, cost_ns: u128) -> u128 {
+        (cost_ns + self.never_ns).saturating_sub(self.too_high_ns)
+    }
+
     /// What all steps cost on these ladders, in nanoseconds; `None` if one of the sizes cannot be captured.
     #[must_use]
     pub fn cost_ns(&self, ladders: &Ladders) -> Option<u128> {
         let each = |(list, problem): &(List, Problem)| Some(problem.assign(ladders.list(*list))?.cost_ns());
-        self.problems.iter().map(each).sum::<Option<u128>>().map(|cost_ns| cost_ns + self.never_ns)
+        self.problems.iter().map(each).sum::<Option<u128>>().map(|cost_ns| self.whole(cost_ns))
     }
 
     /// The sizes of a list that steps have, each with how many, ascending.
@@ -261,7 +295,12 @@ impl Loads {
     }
 }
 
-/// Every size that the lists may hold.
+/// Whether a graph pays for the requests that it pads.
+fn pads_requests(graph: &Descriptor) -> bool {
+    graph.mode == RuntimeMode::Full && graph.requests.is_some()
+}
+
+/// Every size that the lists may hold, those in force among them.
 fn every_size(options: &EngineOptions, form: &Ladders, most: Option<u32>) -> Ladders {
     let limits = options.limits();
     let up_to = |limit: u32, stride: u32| -> Vec<u32> {
@@ -270,7 +309,13 @@ fn every_size(options: &EngineOptions, form: &Ladders, most: Option<u32>) -> Lad
     };
     match form {
         // A size that is no whole number of decodes is another size for decode graphs than for all others.
-        Ladders::Together(_) => Ladders::Together(up_to(limits.step_tokens.value, options.decode_tokens().max(1))),
+        Ladders::Together(in_force) => {
+            let mut sizes = up_to(limits.step_tokens.value, options.decode_tokens().max(1));
+            sizes.extend(in_force);
+            sizes.sort_unstable();
+            sizes.dedup();
+            Ladders::Together(sizes)
+        }
         Ladders::Apart { .. } => {
             Ladders::Apart { decode: up_to(limits.requests.value, 1), prefill: up_to(limits.step_tokens.value, 1) }
         }

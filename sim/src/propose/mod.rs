@@ -22,3 +22,6 @@ pub mod stop;
 pub mod trials;
 pub mod verdict;
 pub mod worth;
+
+#[cfg(test)]
+mod tests;

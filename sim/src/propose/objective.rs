@@ -78,7 +78,7 @@ impl Quantity {
         match self {
             Self::Goodput => "goodput rises by",
             Self::P99Tpot => "p99 TPOT falls by",
-            Self::StepTime => "the steps of a request take less time, by",
+            Self::StepTime => "steps take less time, by",
         }
     }
 
@@ -88,7 +88,7 @@ impl Quantity {
         match self {
             Self::Goodput => "a goodput lower by",
             Self::P99Tpot => "a p99 TPOT higher by",
-            Self::StepTime => "a step time of a request higher by",
+            Self::StepTime => "a time of all steps higher by",
         }
     }
 
@@ -127,11 +127,11 @@ impl Quantity {
         matches!(self, Self::Goodput)
     }
 
-    /// Servers that differ by less than this share are taken to be alike while the search chooses: about a request of a few
-    /// thousand, or what one more rung gains at most where it is not worth a graph.
+    /// Servers that differ by less than this share are taken to be alike while the search chooses: less than a restart is
+    /// worth ([`GAIN_MIN`](super::verdict::GAIN_MIN)), and about what some seeds leave open.
     const fn alike(self) -> f64 {
         match self {
-            Self::Goodput => 0.001,
+            Self::Goodput => 0.002,
             Self::P99Tpot => 0.01,
             Self::StepTime => 0.002,
         }

@@ -12,7 +12,7 @@ use super::shapes::{ShapeHistogram, ShapeRecorder};
 use super::stop::Stop;
 use crate::engine::options::EngineOptions;
 use crate::engine::scheduler::Stepping;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Summary};
 use crate::observe::Observer;
 use crate::record;
 use crate::scenario::{Slo, WarmUp};
@@ -104,6 +104,16 @@ impl<'a> Trials<'a> {
         let runs: Vec<Option<ShapeHistogram>> = seeds.par_iter().map(run_one).collect::<Result<_, _>>()?;
         let runs: Option<Vec<ShapeHistogram>> = runs.into_iter().collect();
         Ok(runs.map(|runs| ShapeHistogram::sum(&runs)))
+    }
+
+    /// One run with all that its metrics say.
+    ///
+    /// # Errors
+    /// What a run can fail with.
+    pub fn observe(&self, setup: &Setup, seed: u64) -> Result<(Summary, RunEnd), ProposeError> {
+        let mut metrics = self.metrics(setup);
+        let end = self.serve(setup, seed, &mut metrics)?;
+        Ok((metrics.finish(), end))
     }
 
     fn metrics<'s>(&self, setup: &'s Setup) -> Metrics<'s> {

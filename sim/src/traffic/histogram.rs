@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 
+use crate::engine::options::Limits;
 use crate::limits::{COUNT_MAX, STEP_TOKENS_MAX};
 
 /// The columns of a histogram, in files and in scenarios.
@@ -98,6 +99,19 @@ impl StepHistogram {
             Some(repeated) => Err(Some(repeated)),
             None => Ok(Self { rows }),
         }
+    }
+
+    /// The first step that no scheduler of a server with these limits hands out, in a sentence.
+    #[must_use]
+    pub fn impossible_step(&self, limits: &Limits) -> Option<String> {
+        let Limits { requests, step_tokens, .. } = *limits;
+        let is_impossible = |row: &&StepRow| row.tokens > step_tokens.value || row.requests > requests.value;
+        self.rows.iter().find(is_impossible).map(|row| {
+            format!(
+                "a step of {} tokens and {} requests is beyond {} ({}) or {} ({}): this server never runs it",
+                row.tokens, row.requests, step_tokens.flag, step_tokens.value, requests.flag, requests.value
+            )
+        })
     }
 
     /// Reads comma-separated rows under a header `tokens,requests,query_len,count` (any order). An empty `query_len` is

@@ -232,6 +232,19 @@ pub fn of_histogram(name: &str, histogram: &StepHistogram, setup: &Setup) -> Opt
     Some(Warning::about(name, "lengths_unknown", message))
 }
 
+/// A histogram of steps holds no contexts, and so no attention.
+#[must_use]
+pub fn attention_left_out(profile: &Profile) -> Option<Warning> {
+    let costs = profile.attention().is_some_and(|attention| !attention.figures.is_free());
+    costs.then(|| {
+        Warning::general(
+            "attention_left_out",
+            "a histogram of step shapes holds no contexts: attention is left out of every step time, so savings stand \
+             but levels are too low",
+        )
+    })
+}
+
 /// The largest decode batch should be a rung: the busiest steps are the ones that pay for a missing one.
 fn about_largest_batch(name: &str, setup: &Setup) -> Option<Warning> {
     let sglang = setup.options.sglang().is_some();

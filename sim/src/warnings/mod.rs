@@ -8,7 +8,7 @@ mod memory;
 mod steady;
 
 pub use after::{FinishedRun, after_run, fewer_requests};
-pub use before::{before_run, of_histogram, of_plan, of_step};
+pub use before::{attention_left_out, before_run, of_histogram, of_plan, of_step};
 pub use measurement::about_measurement;
 
 /// A number of things, for a sentence; `noun` is that of one.

@@ -1,5 +1,6 @@
 //! `sim propose`: the best bucket set under a memory budget.
 
+mod cautions;
 mod ended;
 mod paste;
 mod question;
@@ -108,7 +109,9 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     inputs.select(arguments.candidate.as_slice())?;
     inputs.scenario.candidates.truncate(1);
     let setups = inputs.prepare_all()?;
-    let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
+    let mut before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
+    // What a scenario says of its own traffic is not said of other steps.
+    before.extend(cautions::about_steps(&inputs));
     super::warn(&before);
     let stop = on_signal();
     let report = propose(arguments, &inputs, before, &stop)?;
@@ -125,7 +128,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
 fn propose(
     arguments: &Arguments,
     inputs: &Inputs,
-    warnings: Vec<Warning>,
+    mut warnings: Vec<Warning>,
     stop: &Stop,
 ) -> Result<ProposeReport, Failure> {
     let (scenario, profile) = (&inputs.scenario, &inputs.profile);
@@ -175,8 +178,18 @@ fn propose(
     }
     let kv_tokens = kv_tokens_before_graphs(&told.options, profile);
     let flags = flags(&told.options, &told.proposal.settings, &arguments.engine_versions, kv_tokens)?;
+    let mut after = match traffic.kind {
+        TrafficKind::Steps(_) => [&told.current, &told.proposal].into_iter().filter_map(cautions::outside).collect(),
+        _ => {
+            let servers = [("current", &current.options), ("proposal", &told.options)];
+            let servers = if told.options == current.options { &servers[..1] } else { &servers };
+            cautions::after_runs(&trials, inputs, servers, check_seeds[0]).map_err(failed)?
+        }
+    };
+    super::warn(&after);
+    warnings.append(&mut after);
     Ok(ProposeReport {
-        scenario: record::scenario(scenario, told.current.figures.completed.mean().map(|count| count as u64)),
+        scenario: record::scenario(scenario, requests(&told)),
         engine: record::engine(&scenario.server),
         profile: record::profile(profile, &inputs.profile_name, &scenario.server),
         warnings,
@@ -215,6 +228,13 @@ fn best_of_searches(objective: Objective, searches: &[Searched]) -> usize {
     let contest: Vec<(usize, &[CandidateReport])> =
         best.iter().map(|(place, runs)| (*place, runs.as_slice())).collect();
     best_of(objective, &contest, |run| run.graph_memory_bytes.mean().map_or(0, |bytes| bytes as u64)).unwrap_or(0)
+}
+
+/// Requests that were offered to every server; `None` where steps are given.
+fn requests(told: &Answer) -> Option<u64> {
+    let figures = &told.current.figures;
+    let offered = figures.completed.mean()? + figures.refused.mean().unwrap_or(0.0);
+    (offered > 0.0).then_some(offered as u64)
 }
 
 /// SGLang's decode graphs are bounded by the rows of its request pool, which follow from its KV pool.

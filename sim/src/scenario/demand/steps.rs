@@ -105,13 +105,7 @@ pub(super) fn warn_about_impossible_steps(
     limits: &Limits,
     span: &Span,
 ) {
-    let Limits { requests, step_tokens, .. } = *limits;
-    let is_impossible = |row: &&StepRow| row.tokens > step_tokens.value || row.requests > requests.value;
-    if let Some(row) = histogram.rows.iter().find(is_impossible) {
-        let problem = format!(
-            "a step of {} tokens and {} requests is beyond {} ({}) or {} ({}): this server never runs it",
-            row.tokens, row.requests, step_tokens.flag, step_tokens.value, requests.flag, requests.value
-        );
+    if let Some(problem) = histogram.impossible_step(limits) {
         check.warn(span, problem);
     }
 }
