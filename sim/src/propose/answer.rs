@@ -2,6 +2,7 @@
 
 use reports::{CandidateReport, LadderChoice, LadderSizes, ProposeVerdict, RungWorth, Sensitivity, SingleChange};
 
+use super::decision::{Candidates, KEEP};
 use super::error::ProposeError;
 use super::ladders::{Ladders, List};
 use super::neighbours::Change;
@@ -16,7 +17,7 @@ use crate::engine::options::EngineOptions;
 /// Most ladders of the front that are checked.
 const FRONT_MAX: usize = 10;
 /// Seeds of the check that the sensitivity is looked at on.
-const SENSITIVITY_SEEDS: usize = 2;
+const SENSITIVITY_SEEDS: usize = 4;
 
 /// What is told, apart from flags and context.
 #[derive(Clone, Debug)]
@@ -60,8 +61,16 @@ pub fn answer(
     let in_force = &found.tried[0];
     let current = checked(trials, in_force, "current", seeds)?;
     let proposed = checked(trials, &found.tried[best], "proposal", seeds)?;
-    let decided = Decision::of(question, in_force, &found.tried[best], &current, &proposed);
-    let keeps = decided.verdict.kind == "keep";
+    let candidates = Candidates {
+        objective: question.objective,
+        is_within: question.limits.allow(&in_force.trial.runs[0]),
+        is_same: best == 0,
+        has_graphs: !found.tried[best].ladders.is_empty(),
+        current: &current,
+        proposed: &proposed,
+    };
+    let verdict = candidates.verdict();
+    let keeps = verdict.kind == KEEP;
     let (place, runs) = if keeps { (0, current.clone()) } else { (best, proposed) };
     let tried = &found.tried[place];
     let options = if keeps { question.current.clone() } else { tried.options.clone() };
@@ -98,7 +107,7 @@ pub fn answer(
         sensitivity(trials, &subject, &seeds[..seeds.len().min(SENSITIVITY_SEEDS)])?
     };
     Ok(Answer {
-        verdict: decided.verdict,
+        verdict,
         current: chosen(&in_force.ladders, "current", &current, None),
         proposal,
         options,
@@ -127,80 +136,6 @@ fn nothing_fits(question: &Question<'_>, found: &Found) -> ProposeError {
     let needed_s = found.without_graphs_startup_s;
     let budget = limits.startup_s.map_or(String::new(), |most| format!("{most:.1} s"));
     ProposeError::NothingFits { what: "of start-up", needed: format!("{needed_s:.1} s"), budget }
-}
-
-/// What is said of a proposal.
-struct Decision {
-    verdict: ProposeVerdict,
-}
-
-impl Decision {
-    fn of(
-        question: &Question<'_>,
-        in_force: &Tried,
-        best: &Tried,
-        current: &[CandidateReport],
-        proposed: &[CandidateReport],
-    ) -> Self {
-        let outcome = Outcome::of(question.objective, current, proposed);
-        let within = question.limits.allow(&in_force.trial.runs[0]);
-        let memory = |runs: &[CandidateReport]| runs[0].graph_memory_bytes.mean().unwrap_or(0.0);
-        let spared = memory(current) - memory(proposed);
-        let (kind, sentence) = if std::ptr::eq(best, in_force) {
-            ("keep", "The ladder in force is fine: no other one that was tried is better.".to_owned())
-        } else if !within {
-            (
-                "change",
-                format!("The ladder in force is beyond the budget; the proposal keeps within it{}.", at(outcome)),
-            )
-        } else if let Outcome::Better(quantity, gain) = outcome {
-            let kind = if best.ladders.is_empty() { "no_graphs" } else { "change" };
-            let what = if best.ladders.is_empty() { "Run without graphs" } else { "Change the ladder" };
-            (kind, format!("{what}: {} {}{}.", quantity.gained(), percent(gain), with_memory(spared)))
-        } else if let Outcome::Worse(..) = outcome {
-            let words =
-                "The ladder in force is fine: what looked better during the search was not so on other requests.";
-            ("keep", words.to_owned())
-        } else if spared > SPARED_MIN * memory(current).max(1.0) {
-            let kind = if best.ladders.is_empty() { "no_graphs" } else { "smaller" };
-            let what = if best.ladders.is_empty() { "No graphs at all do" } else { "A smaller ladder does" };
-            (kind, format!("{what} the same as the one in force, with {} less graph memory.", gib(spared)))
-        } else {
-            ("keep", "The ladder in force is fine: the gain of the best one found is below the noise.".to_owned())
-        };
-        Self { verdict: ProposeVerdict { kind: kind.into(), sentence } }
-    }
-}
-
-/// A ladder that serves alike is worth a restart if it spares so much of the graph memory.
-const SPARED_MIN: f64 = 0.1;
-
-fn at(outcome: Outcome) -> String {
-    match outcome {
-        Outcome::Better(quantity, gain) => format!(", and {} {}", quantity.gained(), percent(gain)),
-        Outcome::Worse(quantity, loss) => format!(", at {} {}", quantity.lost(), percent(loss)),
-        Outcome::Alike => ", and serves alike".to_owned(),
-    }
-}
-
-/// What a change does to the memory of graphs.
-fn with_memory(spared: f64) -> String {
-    const SEEN: f64 = 0.005 * (1_u64 << 30) as f64;
-    if spared.abs() < SEEN {
-        String::new()
-    } else if spared > 0.0 {
-        format!(", with {} less graph memory", gib(spared))
-    } else {
-        format!(", for {} more graph memory", gib(-spared))
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-fn gib(bytes: f64) -> String {
-    format!("{:.2} GiB", bytes / f64::from(1 << 30))
 }
 
 fn chosen(

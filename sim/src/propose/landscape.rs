@@ -219,7 +219,7 @@ impl Landscape {
         let own = StepTimes { preparation, launch: SimDuration::ZERO, device: device + (too_high - held) };
         let mut own = self.terms(own);
         if self.cost.overlap == Overlap::Pipelined {
-            own.host = own.host + too_high;
+            own.host += too_high;
         }
         let batch = if graph.uniform.is_some() { Batch::Decode } else { Batch::Other };
         Ok((list, StepLoad { size, batch, count: sum.count, own, eager: eager + too_high }, too_high))

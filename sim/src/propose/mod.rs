@@ -8,6 +8,7 @@
 //! ```
 
 pub mod answer;
+pub mod decision;
 pub mod error;
 pub mod histogram;
 pub mod ladders;

@@ -131,9 +131,8 @@ impl Quantity {
     /// worth ([`GAIN_MIN`](super::verdict::GAIN_MIN)), and about what some seeds leave open.
     const fn alike(self) -> f64 {
         match self {
-            Self::Goodput => 0.002,
+            Self::Goodput | Self::StepTime => 0.002,
             Self::P99Tpot => 0.01,
-            Self::StepTime => 0.002,
         }
     }
 
@@ -161,4 +160,55 @@ pub fn best_of<K: Ord>(
         left.retain(|(_, runs)| quantity.mean(runs).is_some_and(is_alike));
     }
     left.into_iter().min_by_key(|(place, runs)| (runs.first().map(&price), *place)).map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(goodput: f64, p99_tpot_ms: f64, step_ms: f64) -> Vec<CandidateReport> {
+        vec![CandidateReport {
+            request_goodput: goodput.into(),
+            p99_tpot_ms: p99_tpot_ms.into(),
+            mean_step_ms: step_ms.into(),
+            steps: 1000_u64.into(),
+            completed: 100_u64.into(),
+            ..CandidateReport::default()
+        }]
+    }
+
+    fn best(objective: Objective, all: &[Vec<CandidateReport>], price: &[u32]) -> Option<usize> {
+        let servers: Vec<(usize, &[CandidateReport])> =
+            all.iter().enumerate().map(|(place, runs)| (place, runs.as_slice())).collect();
+        let of = |run: &CandidateReport| all.iter().position(|runs| runs[0] == *run).map(|place| price[place]);
+        best_of(objective, &servers, of)
+    }
+
+    #[test]
+    fn the_next_quantity_decides_among_those_alike_and_the_price_last() {
+        let all = [runs(5.0, 40.0, 10.0), runs(4.995, 30.0, 11.0), runs(4.0, 20.0, 1.0), runs(5.0, 30.1, 11.0)];
+        assert_eq!(best(Objective::Goodput, &all, &[1, 2, 1, 1]), Some(3), "as the second, and cheaper");
+        assert_eq!(best(Objective::Goodput, &all, &[1, 1, 1, 2]), Some(1));
+        assert_eq!(best(Objective::P99Tpot, &all, &[1; 4]), Some(2));
+        assert_eq!(best(Objective::DeviceTime, &all, &[1; 4]), Some(2));
+        assert_eq!(best(Objective::Goodput, &[], &[]), None);
+    }
+
+    #[test]
+    fn what_is_undefined_decides_nothing() {
+        let mut all = [runs(5.0, 40.0, 10.0), runs(9.0, 30.0, 10.0)];
+        for runs in &mut all {
+            runs[0].request_goodput = reports::Figure::Undefined;
+        }
+        assert_eq!(best(Objective::Goodput, &all, &[1, 1]), Some(1));
+        assert_eq!(Quantity::StepTime.mean(&all[0]), Some(100.0));
+        all[0][0].completed = reports::Figure::Undefined;
+        assert_eq!(Quantity::StepTime.mean(&all[0]), Some(10.0), "by step where no request is served");
+    }
+
+    #[test]
+    fn a_loss_is_positive_where_it_is_worse() {
+        assert!(Quantity::Goodput.loss(5.0, 4.0) > 0.0 && Quantity::P99Tpot.loss(5.0, 4.0) < 0.0);
+        assert_eq!((Quantity::Goodput.loss(0.0, 0.0), Quantity::P99Tpot.loss(0.0, 1.0)), (0.0, f64::INFINITY));
+    }
 }

@@ -178,13 +178,12 @@ fn propose(
     }
     let kv_tokens = kv_tokens_before_graphs(&told.options, profile);
     let flags = flags(&told.options, &told.proposal.settings, &arguments.engine_versions, kv_tokens)?;
-    let mut after = match traffic.kind {
-        TrafficKind::Steps(_) => [&told.current, &told.proposal].into_iter().filter_map(cautions::outside).collect(),
-        _ => {
-            let servers = [("current", &current.options), ("proposal", &told.options)];
-            let servers = if told.options == current.options { &servers[..1] } else { &servers };
-            cautions::after_runs(&trials, inputs, servers, check_seeds[0]).map_err(failed)?
-        }
+    let mut after = if let TrafficKind::Steps(_) = traffic.kind {
+        [&told.current, &told.proposal].into_iter().filter_map(cautions::outside).collect()
+    } else {
+        let servers = [("current", &current.options), ("proposal", &told.options)];
+        let servers = if told.options == current.options { &servers[..1] } else { &servers };
+        cautions::after_runs(&trials, inputs, servers, check_seeds[0]).map_err(failed)?
     };
     super::warn(&after);
     warnings.append(&mut after);
