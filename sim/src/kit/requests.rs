@@ -163,6 +163,7 @@ mod tests {
                 request(80, head(&[(11, 32), (12, 50)])),
                 request(60, head(&[(11, 32), (13, 60)])),
                 request(80, SharedPrefix::default()),
+                request(80, head(&[(11, 32), (12, 50)])),
             ],
             16,
         );
@@ -171,6 +172,8 @@ mod tests {
         };
         assert_eq!((ids(0).len(), ids(1).len(), ids(2).len()), (5, 4, 5));
         assert_eq!(ids(0)[..2], ids(1)[..2], "the first 32 tokens are the same");
+        assert_eq!(ids(0)[..3], ids(3)[..3], "the 48 tokens in whole chunks of the head");
+        assert!(ids(0)[3..].iter().all(|id| !ids(3).contains(id)), "the chunk that the head ends in is nobody else's");
         let all: Vec<u64> = [ids(0), ids(1)[2..].to_vec(), ids(2)].concat();
         let distinct: std::collections::BTreeSet<u64> = all.iter().copied().collect();
         assert_eq!(distinct.len(), all.len(), "and nothing else");
