@@ -6,6 +6,7 @@ mod help;
 mod invalid;
 mod output;
 mod profiles;
+mod propose;
 mod readme;
 mod sglang;
 mod streams;

@@ -16,16 +16,17 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 fn scenarios() -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder()).expect("the folder");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let all = |folder: PathBuf| fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> = all(folder()).chain(all(folder().join("field"))).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
     assert!(paths.len() >= 6, "{paths:?}");
     paths
 }
 
+/// The path below `scenarios/`.
 fn name(path: &Path) -> String {
-    path.file_name().expect("a file").to_string_lossy().into_owned()
+    path.strip_prefix(folder()).expect("a scenario of the folder").display().to_string()
 }
 
 #[test]

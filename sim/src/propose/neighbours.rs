@@ -3,7 +3,7 @@
 use super::ladders::{Ladders, List};
 use super::landscape::Loads;
 
-/// Up to so many sizes that steps have, all of them are tried as places of a rung.
+/// Up to so many sizes that steps have, all of them are tried as places of a rung, wherever it was.
 const SIZES_MAX: usize = 256;
 /// Of more sizes so many are tried in each gap between two rungs.
 const PLACES: usize = 6;
@@ -31,7 +31,8 @@ pub struct Neighbour {
 }
 
 /// All neighbours by what the histogram's steps cost on them, cheapest first. Rungs are put where steps are: if those have
-/// many sizes, on a few in each gap between two rungs and above the top, equally many steps apart.
+/// many sizes, on a few in each gap between two rungs and above the top, equally many steps apart; a rung then moves within
+/// its two gaps.
 #[must_use]
 pub fn neighbours(ladders: &Ladders, loads: &Loads) -> Vec<Neighbour> {
     let mut changes = Vec::new();
@@ -51,7 +52,8 @@ pub fn neighbours(ladders: &Ladders, loads: &Loads) -> Vec<Neighbour> {
             let Some(rung) = above else { continue };
             changes.push(Change::Drop(list, rung));
             let next = sizes.get(place + 1).copied().unwrap_or(u32::MAX);
-            let elsewhere = within(below, next).into_iter().filter(|&size| size != rung);
+            let elsewhere = if all.len() <= SIZES_MAX { within(0, u32::MAX) } else { within(below, next) };
+            let elsewhere = elsewhere.into_iter().filter(|size| sizes.binary_search(size).is_err());
             changes.extend(elsewhere.map(|size| Change::Shift(list, rung, size)));
             // The nearest sizes that steps have, whatever lies between.
             let at = steps.partition_point(|&(size, _)| size < rung);
