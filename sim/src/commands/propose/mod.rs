@@ -5,6 +5,7 @@ mod ended;
 mod paste;
 mod question;
 mod variants;
+mod verification;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use reports::{CandidateReport, ProposeReport, SearchReport, Warning};
 use self::ended::on_signal;
 use self::paste::flags;
 use self::variants::variants;
+use self::verification::Verification;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
@@ -71,6 +73,10 @@ pub(super) struct Arguments {
     /// version alone; may be given several times [default: the scenario's].
     #[arg(long = "engine-version", value_name = "VERSION")]
     engine_versions: Vec<Target>,
+    /// Write what it takes to confirm the advice on the real machine into this folder: commands, parameter files, the same
+    /// requests, and a table of the predicted figures with a column to fill beside each.
+    #[arg(long, value_name = "DIR")]
+    kit: Option<PathBuf>,
     /// Propose only what differs from the ladder in force in one rung, added, dropped or shifted, and takes no more memory.
     #[arg(long)]
     one_change: bool,
@@ -146,6 +152,9 @@ fn propose(
     // A target of another engine shows before any long work.
     flags(&current.options, &[], &arguments.engine_versions, kv_tokens_before_graphs(&current.options, profile))?;
     let asked = question::Asked::of(arguments, inputs);
+    let open =
+        |folder: &PathBuf| Verification::open(folder, scenario, &current.options, profile, &arguments.engine_versions);
+    let verification = arguments.kit.as_ref().map(open).transpose()?;
     let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
     let is_terminal = std::io::stderr().is_terminal();
     let note = |what: &str| {
@@ -178,6 +187,12 @@ fn propose(
     }
     let kv_tokens = kv_tokens_before_graphs(&told.options, profile);
     let flags = flags(&told.options, &told.proposal.settings, &arguments.engine_versions, kv_tokens)?;
+    if let Some(verification) = verification {
+        let proposal = ("proposal", &told.options, &told.proposal.figures);
+        let servers = [("current", &current.options, &told.current.figures), proposal];
+        let servers = if told.options == current.options { &servers[..1] } else { &servers };
+        verification.write(scenario, profile, servers, check_seeds[0])?;
+    }
     let mut after = if let TrafficKind::Steps(_) = traffic.kind {
         [&told.current, &told.proposal].into_iter().filter_map(cautions::outside).collect()
     } else {
