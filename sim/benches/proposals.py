@@ -16,6 +16,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -233,12 +234,18 @@ def number(value, half=None):
     return shown
 
 
+def cpu_seconds():
+    """Processor time of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def compare(sim, case):
     memory = sim.graph_memory(case, {})
     others = {"engine default": {}} | rivals(sim, case, memory)
-    start = time.perf_counter()
+    start, used = time.perf_counter(), cpu_seconds()
     answer = sim.ask("propose", case.searched, "--graph-memory", f"{memory}B")
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, cpu_seconds() - used
     candidates = {"proposal": proposed(answer["proposal"]), **others}
     tables = "".join(candidate_table(name, keys) for name, keys in candidates.items())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -247,8 +254,8 @@ def compare(sim, case):
     told = {name: list(zip(*(figures(run[name]) for run in by_run))) for name in candidates}
     print(f"\n### {case.name}\n")
     print(f"{answer['verdict']['sentence']}\n")
-    print(f"Graph memory at most {memory / 2**30:.2f} GiB. The search took {seconds:.1f} s: "
-          f"{answer['search']['ladders']} ladders in {answer['search']['runs']} runs.\n")
+    print(f"Graph memory at most {memory / 2**30:.2f} GiB. {seconds:.1f} s ({used:.1f} s of CPU): "
+          f"{answer['search']['ladders']} ladders, {answer['search']['runs']} runs.\n")
     print("| ladder | sizes | GiB | " + " | ".join(FIGURES) + " | proposal minus this, by figure | told apart by |")
     print("|---|---|---|" + "---|" * len(FIGURES) + "---|---|")
     worse = []
