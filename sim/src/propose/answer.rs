@@ -7,7 +7,7 @@ use super::error::ProposeError;
 use super::ladders::{Ladders, List};
 use super::neighbours::Change;
 use super::objective::best_of;
-use super::search::{Found, Note, Question, Tried};
+use super::search::{Found, Note, Question, Tried, front, spread};
 use super::sensitivity::{self, sensitivity};
 use super::trials::{Trial, Trials};
 use super::verdict::Outcome;
@@ -80,7 +80,7 @@ pub fn answer(
     if !keeps {
         proposal.settings = settings.to_vec();
     }
-    let mut front = front(trials, question, found, seeds, &current)?;
+    let mut front = pareto(trials, question, found, seeds, &current)?;
     for choice in &mut front {
         choice.settings = settings.to_vec();
     }
@@ -159,36 +159,16 @@ fn lists(ladders: &Ladders) -> Vec<LadderSizes> {
 }
 
 /// Ladders that no other within the limits beats in the objective with as little memory and start-up, from no graphs up.
-fn front(
+fn pareto(
     trials: &Trials<'_>,
     question: &Question<'_>,
     found: &Found,
     seeds: &[u64],
     current: &[CandidateReport],
 ) -> Result<Vec<LadderChoice>, ProposeError> {
-    let mut places: Vec<usize> =
-        (1..found.tried.len()).filter(|&place| question.limits.allow(&found.tried[place].trial.runs[0])).collect();
-    let figure =
-        |place: usize, get: fn(&CandidateReport) -> Option<f64>| get(&found.tried[place].trial.runs[0]).unwrap_or(0.0);
-    let memory = |place| figure(place, |run| run.graph_memory_bytes.mean());
-    let startup = |place| figure(place, |run| run.startup_s.mean());
-    places.sort_by(|&one, &other| {
-        memory(one).total_cmp(&memory(other)).then(startup(one).total_cmp(&startup(other))).then(one.cmp(&other))
-    });
-    let runs = |place: usize| found.tried[place].trial.runs.as_slice();
-    let mut kept: Vec<usize> = Vec::new();
+    let places = spread(&front(&found.tried, question.objective, &question.limits), FRONT_MAX);
+    let mut choices = Vec::with_capacity(places.len());
     for place in places {
-        // The latest of them needs most: it has to serve better than all that need less.
-        let contest: Vec<(usize, &[CandidateReport])> =
-            kept.iter().chain([&place]).map(|&place| (place, runs(place))).collect();
-        let order = |run: &CandidateReport| run.graph_memory_bytes.mean().unwrap_or(0.0) as u64;
-        if kept.is_empty() || best_of(question.objective, &contest, order) == Some(place) {
-            kept.push(place);
-        }
-    }
-    let kept = spread(&kept, FRONT_MAX);
-    let mut front = Vec::with_capacity(kept.len());
-    for place in kept {
         if trials.stop.is_asked() {
             break;
         }
@@ -196,17 +176,9 @@ fn front(
         let name = format!("{} sizes", tried.ladders.len());
         let name = if tried.ladders.is_empty() { "no graphs" } else { &name };
         let runs = checked(trials, tried, name, seeds)?;
-        front.push(chosen(&tried.ladders, name, &runs, Some(current)));
+        choices.push(chosen(&tried.ladders, name, &runs, Some(current)));
     }
-    Ok(front)
-}
-
-/// At most so many, first and last among them.
-fn spread(all: &[usize], most: usize) -> Vec<usize> {
-    if all.len() <= most {
-        return all.to_vec();
-    }
-    (0..most).map(|nth| all[nth * (all.len() - 1) / (most - 1)]).collect()
+    Ok(choices)
 }
 
 /// The best single change to the ladders in force that takes no more memory than they do; `None` if none is better.

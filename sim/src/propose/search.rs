@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use reports::{CandidateReport, Figure};
 
 use super::error::ProposeError;
@@ -26,6 +26,8 @@ const ROUNDS_MAX: u32 = 4;
 const CHANGE_ROUNDS_MAX: u32 = 4;
 /// Single changes simulated in a round: the cheapest ones for the histogram, as many that drop a rung as others.
 const CHANGES_TRIED: usize = 8;
+/// Ladders of the front that are tried on more seeds in the end.
+const FINALISTS_MAX: usize = 10;
 
 /// What is asked.
 #[derive(Debug)]
@@ -38,8 +40,10 @@ pub struct Question<'a> {
     pub objective: Objective,
     /// What may be taken.
     pub limits: Limits,
-    /// The traffic's seeds.
+    /// The traffic's seeds that the search goes by.
     pub seeds: &'a [u64],
+    /// Those that the best of the best are chosen on: the same and more.
+    pub final_seeds: &'a [u64],
     /// Whether only ladders are looked at that differ from those in force in one rung.
     pub one_change: bool,
 }
@@ -123,6 +127,7 @@ pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> 
         search.optima(note)?;
         search.single_changes(note)?;
     }
+    search.finals(note)?;
     search.found.interrupted = trials.stop.is_asked();
     Ok(search.found)
 }
@@ -203,6 +208,28 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Tries the ladders of the front on more seeds: what a few seeds could not tell apart, or told apart by luck, is decided
+    /// there.
+    fn finals(&mut self, note: &Note<'_>) -> Result<(), ProposeError> {
+        let Some(best) = self.found.best else { return Ok(()) };
+        note("the best of the best");
+        let mut finalists =
+            spread(&front(&self.found.tried, self.question.objective, &self.question.limits), FINALISTS_MAX);
+        finalists.push(best);
+        if self.question.limits.allow(&self.found.tried[0].trial.runs[0]) {
+            finalists.push(0);
+        }
+        finalists.sort_unstable();
+        finalists.dedup();
+        let run = |&place: &usize| self.trials.run(&self.found.tried[place].options, "", self.question.final_seeds);
+        let trials: Vec<Option<Trial>> = finalists.par_iter().map(run).collect::<Result<_, _>>()?;
+        let Some(trials) = trials.into_iter().collect::<Option<Vec<Trial>>>() else { return Ok(()) };
+        let servers: Vec<(usize, &[CandidateReport])> =
+            finalists.iter().zip(&trials).map(|(&place, trial)| (place, trial.runs.as_slice())).collect();
+        self.found.best = best_of(self.question.objective, &servers, price);
+        Ok(())
+    }
+
     /// Simulates those not yet known, takes note of the best, and says how many were new. A server that the engine refuses
     /// is left out.
     fn try_all(&mut self, ladders: Vec<Ladders>) -> Result<usize, ProposeError> {
@@ -257,9 +284,45 @@ pub fn best_within(tried: &[Tried], objective: Objective, limits: &Limits) -> Op
     let within = tried.iter().enumerate().filter(|(_, tried)| limits.allow(&tried.trial.runs[0]));
     let servers: Vec<(usize, &[CandidateReport])> =
         within.map(|(place, tried)| (place, tried.trial.runs.as_slice())).collect();
-    best_of(objective, &servers, |run| (whole(run.graph_memory_bytes), whole(run.descriptors_captured)))
+    best_of(objective, &servers, price)
+}
+
+/// What decides among servers that serve alike.
+fn price(run: &CandidateReport) -> (u64, u64) {
+    (whole(run.graph_memory_bytes), whole(run.descriptors_captured))
 }
 
 fn whole(figure: Figure) -> u64 {
     figure.mean().map_or(0, |value| value as u64)
+}
+
+/// The places of the servers within the limits that serve better than every one that takes no more memory, from no graphs
+/// up; the one in force, unless it was tried again, is left out.
+#[must_use]
+pub fn front(tried: &[Tried], objective: Objective, limits: &Limits) -> Vec<usize> {
+    let run = |place: usize| &tried[place].trial.runs[0];
+    let startup_s = |place: usize| run(place).startup_s.mean().unwrap_or(0.0);
+    let mut places: Vec<usize> = (1..tried.len()).filter(|&place| limits.allow(run(place))).collect();
+    places.sort_by(|&one, &other| {
+        price(run(one)).cmp(&price(run(other))).then(startup_s(one).total_cmp(&startup_s(other))).then(one.cmp(&other))
+    });
+    let mut kept: Vec<usize> = Vec::new();
+    for place in places {
+        // The latest of them takes most: it has to serve better than all that take less.
+        let contest: Vec<(usize, &[CandidateReport])> =
+            kept.iter().chain([&place]).map(|&place| (place, tried[place].trial.runs.as_slice())).collect();
+        if kept.is_empty() || best_of(objective, &contest, price) == Some(place) {
+            kept.push(place);
+        }
+    }
+    kept
+}
+
+/// At most so many, first and last among them.
+#[must_use]
+pub fn spread(all: &[usize], most: usize) -> Vec<usize> {
+    if all.len() <= most {
+        return all.to_vec();
+    }
+    (0..most).map(|nth| all[nth * (all.len() - 1) / (most - 1)]).collect()
 }

@@ -35,6 +35,9 @@ use crate::scenario::Candidate;
 use crate::traffic::TrafficKind;
 use crate::{record, warnings};
 
+/// The best of the best are chosen on so many times the seeds of the search.
+const FINAL_SEEDS: u32 = 3;
+
 /// Find the best capture sizes under a budget.
 ///
 /// Simulates the ladder in force, takes the steps it runs, finds the best ladders for those exactly, simulates them on the
@@ -94,7 +97,7 @@ pub(super) struct Arguments {
     /// First seed of the traffic that ladders are chosen on [default: the scenario's].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
-    /// Choose on K seeds (the seed, the seed + 1, ...).
+    /// Search on K seeds (the seed, the seed + 1, ...), and choose among the best on three times as many.
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     seeds: u32,
     /// Check on K other seeds.
@@ -142,11 +145,12 @@ fn propose(
     let traffic = &scenario.traffic;
     let draws = traffic.draws();
     let first = arguments.seed.unwrap_or(traffic.seed);
-    let search_seeds = seeds(first, if draws { arguments.seeds } else { 1 });
-    let check_seeds = if draws {
-        seeds(first.wrapping_add(u64::from(arguments.seeds)), arguments.check_seeds)
+    let (search_seeds, final_seeds, check_seeds) = if draws {
+        let finals = arguments.seeds.saturating_mul(FINAL_SEEDS);
+        let check = seeds(first.wrapping_add(u64::from(finals)), arguments.check_seeds);
+        (seeds(first, arguments.seeds), seeds(first, finals), check)
     } else {
-        search_seeds.clone()
+        (vec![first], vec![first], vec![first])
     };
     let variants = variants(arguments, inputs)?;
     // A target of another engine shows before any long work.
@@ -169,7 +173,7 @@ fn propose(
             break;
         }
         let base = question::with_graphs(&variant.options);
-        let found = search(&trials, &asked.question(current, &base, &search_seeds), &note);
+        let found = search(&trials, &asked.question(current, &base, &search_seeds, &final_seeds), &note);
         match found {
             Ok(found) => searches.push(Searched { settings: variant.settings, base, found }),
             // A variant that the engine refuses is no answer, but the server in force has to start.
@@ -180,7 +184,7 @@ fn propose(
     let ladders: usize = searches.iter().map(|searched| searched.found.tried.len()).sum();
     let best = best_of_searches(asked.objective, &searches);
     let Searched { settings, base, found } = searches.swap_remove(best);
-    let question = asked.question(current, &base, &search_seeds);
+    let question = asked.question(current, &base, &search_seeds, &final_seeds);
     let told: Answer = answer(&trials, &question, &found, &settings, &check_seeds, &note).map_err(failed)?;
     if is_terminal {
         let _ = write!(std::io::stderr(), "\r{:<79}\r", "");
@@ -209,7 +213,7 @@ fn propose(
         warnings,
         asked: asked.report(&arguments.also),
         search: SearchReport {
-            seeds: search_seeds,
+            seeds: final_seeds,
             check_seeds,
             ladders: ladders as u64,
             runs: trials.runs(),

@@ -45,6 +45,7 @@ impl Asked {
         current: &'a Candidate,
         base: &'a EngineOptions,
         seeds: &'a [u64],
+        final_seeds: &'a [u64],
     ) -> Question<'a> {
         Question {
             current: &current.options,
@@ -52,6 +53,7 @@ impl Asked {
             objective: self.objective,
             limits: self.limits,
             seeds,
+            final_seeds,
             one_change: self.one_change,
         }
     }
