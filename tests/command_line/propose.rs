@@ -63,6 +63,12 @@ fn budgets_are_kept() {
     assert!(mean(&none["proposal"], "graph_memory_bytes") <= 1_048_576.0);
     assert!(mean(&none["current"], "graph_memory_bytes") > 1_048_576.0);
     assert!(none["verdict"]["sentence"].as_str().expect("words").contains("budget"), "{}", none["verdict"]);
+    let text = busy().replace("textbook-weight-bound", "a100-llama-3-8b") + "[budget]\ngraph_memory = \"1MiB\"\n";
+    let of_scenario = proposed(folder_with(&text).path(), &[]);
+    assert_eq!(of_scenario["asked"], none["asked"]);
+    assert_eq!(lists(&of_scenario["proposal"]), lists(&none["proposal"]));
+    let wider = proposed(folder_with(&text).path(), &["--graph-memory", "1GiB"]);
+    assert_eq!(wider["asked"]["graph_memory_bytes"], 1 << 30, "the command line comes first");
 
     let few = proposed(folder.path(), &["--max-descriptors", "3"]);
     assert!(mean(&few["current"], "descriptors_captured") > 3.0);
