@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRACE = ROOT / os.environ.get("RUNGWISE_SHARED", "../shared") / "traces/workloads/splitwise_conv_clip4096.csv"
-# `sim propose` chooses on the scenario's seed and the two after it, and checks on the eight after those.
+# `sim propose` searches, chooses and checks on a few dozen seeds, from the scenario's own on.
 SEEDS = range(1_000, 1_016)
 WINDOWS = 8
 # Two-sided 95 % quantiles of Student's distribution, by degrees of freedom.
