@@ -196,7 +196,7 @@ pub struct SingleChange {
 /// What happens to the answer as one thing about the load or the machine moves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
-    /// `rate`, `lengths` or `padding_cost`.
+    /// `rate`, `lengths`, `padding_cost` or `launch_cost`.
     pub what: Name,
     /// Factors tried, ascending, 1 left out.
     pub points: Vec<SensitivityPoint>,

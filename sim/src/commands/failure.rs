@@ -76,8 +76,8 @@ pub enum Failure {
         help: Option<String>,
     },
     /// The user ended it; what was known by then is written.
-    #[error("interrupted: the answer is the best so far")]
-    Interrupted,
+    #[error("interrupted: {0}")]
+    Interrupted(&'static str),
     /// A law was broken.
     #[error("{message}")]
     #[diagnostic(help("please report it with the scenario and the seed"))]
@@ -115,7 +115,7 @@ impl Failure {
             | Self::Point { .. }
             | Self::NoProposal { .. }
             | Self::SweepFolder(_) => Exit::BadInput,
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted(_) => Exit::Interrupted,
             Self::Law { .. } => Exit::LawBroken,
         }
     }

@@ -101,6 +101,9 @@ impl Inputs {
             ProposeError::Setup(error) => self.reject(candidate, &error),
             ProposeError::Traffic(error) => error.into(),
             ProposeError::Server(error) => error.into(),
+            ProposeError::EndedEarly => {
+                Failure::Interrupted("the ladders in force were not simulated yet, so there is nothing to say")
+            }
             other => Failure::NoProposal { help: Some(other.help()), message: other.to_string() },
         }
     }

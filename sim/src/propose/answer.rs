@@ -2,22 +2,23 @@
 
 use reports::{CandidateReport, LadderChoice, LadderSizes, ProposeVerdict, RungWorth, Sensitivity, SingleChange};
 
-use super::decision::{Candidates, KEEP};
+use super::decision::{Best, Candidates, KEEP, NO_GRAPHS};
 use super::error::ProposeError;
 use super::ladders::{Ladders, List};
 use super::neighbours::Change;
-use super::objective::best_of;
+use super::objective::{Quantity, best_of};
 use super::search::{Found, Note, Question, Tried, front, spread};
 use super::sensitivity::{self, sensitivity};
-use super::trials::{Trial, Trials};
+use super::trials::Trials;
 use super::verdict::Outcome;
 use super::worth::worths;
 use crate::engine::options::EngineOptions;
+use crate::scenario::Slo;
 
 /// Most ladders of the front that are checked.
-const FRONT_MAX: usize = 10;
+const FRONT_MAX: usize = 6;
 /// Seeds of the check that the sensitivity is looked at on.
-const SENSITIVITY_SEEDS: usize = 4;
+const SENSITIVITY_SEEDS: usize = 3;
 
 /// What is told, apart from flags and context.
 #[derive(Clone, Debug)]
@@ -30,10 +31,8 @@ pub struct Answer {
     pub proposal: LadderChoice,
     /// The flags of the proposal.
     pub options: EngineOptions,
-    /// The runs of the proposal, seed by seed.
-    pub runs: Vec<CandidateReport>,
-    /// Those of the ladders in force.
-    pub current_runs: Vec<CandidateReport>,
+    /// The seeds that all figures are from.
+    pub seeds: Vec<u64>,
     /// Pareto front.
     pub front: Vec<LadderChoice>,
     /// By rung.
@@ -44,98 +43,130 @@ pub struct Answer {
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Checks what a search found on `seeds`, and explains it; `settings` are what the proposals set beside their ladders. Parts that the search was ended before are empty.
+/// What a search found.
+#[derive(Clone, Copy, Debug)]
+pub struct Findings<'a> {
+    /// For the server whose ladders are the best.
+    pub found: &'a Found,
+    /// What that server sets beside its ladders, as `key = value`.
+    pub settings: &'a [String],
+    /// For the server as it is: the same where nothing is set.
+    pub as_it_is: &'a Found,
+}
+
+/// Checks what a search found on `seeds`, and explains it. Where the search was ended before the check, all figures are from
+/// the seeds of the search; other parts that it was ended before are empty.
 ///
 /// # Errors
 /// [`ProposeError`].
 pub fn answer(
     trials: &Trials<'_>,
     question: &Question<'_>,
-    found: &Found,
-    settings: &[String],
+    findings: &Findings<'_>,
     seeds: &[u64],
     note: &Note<'_>,
 ) -> Result<Answer, ProposeError> {
+    let Findings { found, settings, as_it_is } = *findings;
     let best = found.best.ok_or_else(|| nothing_fits(question, found))?;
+    let (in_force, chosen_one) = (&found.tried[0], &found.tried[best]);
     note("the check on other seeds");
-    let in_force = &found.tried[0];
-    let current = checked(trials, in_force, "current", seeds)?;
-    let proposed = checked(trials, &found.tried[best], "proposal", seeds)?;
+    let checked = both(trials, in_force, chosen_one, seeds)?;
+    let is_checked = checked.is_some();
+    let [current, proposed] = checked.unwrap_or_else(|| [in_force.trial.runs.clone(), chosen_one.trial.runs.clone()]);
+    let seeds = if is_checked { seeds } else { question.seeds };
     let candidates = Candidates {
         objective: question.objective,
+        has_slo: trials.slo != Slo::default(),
+        settings,
         is_within: question.limits.allow(&in_force.trial.runs[0]),
-        is_same: best == 0,
-        has_graphs: !found.tried[best].ladders.is_empty(),
+        best: match best {
+            0 if found.tried.len() == 1 => Best::Untried,
+            0 => Best::InForce,
+            _ => Best::Other,
+        },
+        has_graphs: !chosen_one.ladders.is_empty(),
         current: &current,
         proposed: &proposed,
     };
-    let verdict = candidates.verdict();
+    let mut verdict = candidates.verdict();
     let keeps = verdict.kind == KEEP;
-    let (place, runs) = if keeps { (0, current.clone()) } else { (best, proposed) };
-    let tried = &found.tried[place];
+    let front = if is_checked { pareto(trials, question, findings, seeds, [&current, &proposed])? } else { Vec::new() };
+    let (tried, runs) = if keeps { (in_force, current.clone()) } else { (chosen_one, proposed) };
     let options = if keeps { question.current.clone() } else { tried.options.clone() };
-    let choice =
-        |tried: &Tried, name: &str, runs: &[CandidateReport]| chosen(&tried.ladders, name, runs, Some(&current));
-    let mut proposal = choice(tried, "proposal", &runs);
+    let mut proposal = chosen(&tried.ladders, "proposal", &runs, Some(&current));
     if !keeps {
         proposal.settings = settings.to_vec();
     }
-    let mut front = pareto(trials, question, found, seeds, &current)?;
-    for choice in &mut front {
-        choice.settings = settings.to_vec();
-    }
-    note("what each rung is worth");
-    let steps = trials.shapes(&options, seeds)?;
-    let base = if keeps { question.current } else { question.base };
-    let rungs = match steps.filter(|_| !trials.stop.is_asked()) {
-        Some(steps) => worths(trials, base, &tried.ladders, &runs, &steps, seeds)?,
-        None => Vec::new(),
-    };
-    note("the best single change");
-    let one_change = one_change(trials, question, found, seeds, &current)?;
-    note("how far the load may move");
-    let subject = sensitivity::Answer {
-        current: question.current,
-        base: question.base,
-        proposal: &tried.ladders,
-        objective: question.objective,
-        limits: &question.limits,
-    };
-    let sensitivity = if trials.stop.is_asked() {
-        Vec::new()
-    } else {
-        sensitivity(trials, &subject, &seeds[..seeds.len().min(SENSITIVITY_SEEDS)])?
-    };
-    Ok(Answer {
-        verdict,
+    let mut answer = Answer {
+        verdict: verdict.clone(),
         current: chosen(&in_force.ladders, "current", &current, None),
         proposal,
-        options,
-        runs,
-        current_runs: current,
+        options: options.clone(),
+        seeds: seeds.to_vec(),
         front,
-        rungs,
-        one_change,
-        sensitivity,
-    })
+        rungs: Vec::new(),
+        one_change: None,
+        sensitivity: Vec::new(),
+    };
+    if !is_checked {
+        return Ok(answer);
+    }
+    note("what each rung is worth");
+    let base = if keeps { question.current } else { question.base };
+    if let Some(steps) = trials.shapes(&options, seeds)? {
+        answer.rungs = worths(trials, base, &tried.ladders, &runs, &steps, seeds)?;
+    }
+    note("the best single change");
+    answer.one_change = one_change(trials, question, as_it_is, seeds, &current)?;
+    note("how far the load may move");
+    if !trials.stop.is_asked() {
+        let subject = sensitivity::Answer {
+            current: question.current,
+            base,
+            proposal: &tried.ladders,
+            objective: question.objective,
+            limits: &question.limits,
+        };
+        answer.sensitivity = sensitivity(trials, &subject, &seeds[..seeds.len().min(SENSITIVITY_SEEDS)])?;
+    }
+    if let Some(words) = up_to_which_launch_cost(&verdict, &answer.sensitivity) {
+        verdict.sentence.push_str(&words);
+    }
+    Ok(Answer { verdict, ..answer })
 }
 
-/// The runs of a server on the check's seeds; where the search was ended, those that it was chosen by.
-fn checked(
+/// The runs of both servers on the check's seeds; `None` if the search was ended before the last of them.
+fn both(
     trials: &Trials<'_>,
-    tried: &Tried,
-    name: &str,
+    in_force: &Tried,
+    best: &Tried,
     seeds: &[u64],
-) -> Result<Vec<CandidateReport>, ProposeError> {
-    let trial = trials.run(&tried.options, name, seeds)?;
-    Ok(trial.map_or_else(|| tried.trial.runs.clone(), |trial: Trial| trial.runs))
+) -> Result<Option<[Vec<CandidateReport>; 2]>, ProposeError> {
+    let Some(current) = trials.run(&in_force.options, "current", seeds)? else { return Ok(None) };
+    let proposed = trials.run(&best.options, "proposal", seeds)?;
+    Ok(proposed.map(|proposed| [current.runs, proposed.runs]))
 }
 
 fn nothing_fits(question: &Question<'_>, found: &Found) -> ProposeError {
-    let limits = &question.limits;
     let needed_s = found.without_graphs_startup_s;
-    let budget = limits.startup_s.map_or(String::new(), |most| format!("{most:.1} s"));
-    ProposeError::NothingFits { what: "of start-up", needed: format!("{needed_s:.1} s"), budget }
+    match question.limits.startup_s.filter(|&most_s| needed_s > most_s) {
+        Some(most_s) => ProposeError::NothingFits { needed_s, most_s },
+        None => ProposeError::NoChangeFits,
+    }
+}
+
+/// Graphs spare launches: advice to do without rests on what those cost.
+fn up_to_which_launch_cost(verdict: &ProposeVerdict, moved: &[Sensitivity]) -> Option<String> {
+    let launches = moved.iter().find(|moved| moved.what == sensitivity::LAUNCH_COST)?;
+    let most = launches.holds[1];
+    let is_end = launches.points.last().is_some_and(|point| point.factor <= most);
+    (verdict.kind == NO_GRAPHS).then(|| {
+        if is_end {
+            format!(" It holds even if launches cost {most} times what the profile says.")
+        } else {
+            format!(" It holds as long as launches cost no more than {most} times what the profile says.")
+        }
+    })
 }
 
 fn chosen(
@@ -158,27 +189,68 @@ fn lists(ladders: &Ladders) -> Vec<LadderSizes> {
     ladders.lists().into_iter().map(sizes).collect()
 }
 
-/// Ladders that no other within the limits beats in the objective with as little memory and start-up, from no graphs up.
+/// Of the ladders of the search's front, the proposal and those in force: the ones that no other of them beats in all three
+/// quantities, in memory and in start-up alike, by the figures of the check. From no graphs up; empty if the search was ended
+/// before the last of them.
 fn pareto(
     trials: &Trials<'_>,
     question: &Question<'_>,
-    found: &Found,
+    findings: &Findings<'_>,
     seeds: &[u64],
-    current: &[CandidateReport],
+    [current, best]: [&[CandidateReport]; 2],
 ) -> Result<Vec<LadderChoice>, ProposeError> {
-    let places = spread(&front(&found.tried, question.objective, &question.limits), FRONT_MAX);
-    let mut choices = Vec::with_capacity(places.len());
-    for place in places {
-        if trials.stop.is_asked() {
-            break;
-        }
-        let tried = &found.tried[place];
-        let name = format!("{} sizes", tried.ladders.len());
-        let name = if tried.ladders.is_empty() { "no graphs" } else { &name };
-        let runs = checked(trials, tried, name, seeds)?;
-        choices.push(chosen(&tried.ladders, name, &runs, Some(current)));
+    let found = findings.found;
+    let mut places = spread(&front(&found.tried, question.objective, &question.limits), FRONT_MAX);
+    places.extend(found.best);
+    if question.limits.allow(&found.tried[0].trial.runs[0]) {
+        places.push(0);
     }
-    Ok(choices)
+    places.sort_unstable();
+    places.dedup();
+    let mut checked: Vec<(usize, Vec<CandidateReport>)> = Vec::with_capacity(places.len());
+    for place in places {
+        let runs = match place {
+            0 => current.to_vec(),
+            place if Some(place) == found.best => best.to_vec(),
+            _ => match trials.run(&found.tried[place].options, "front", seeds)? {
+                Some(trial) => trial.runs,
+                None => return Ok(Vec::new()),
+            },
+        };
+        checked.push((place, runs));
+    }
+    let is_kept = |runs: &[CandidateReport]| !checked.iter().any(|(_, other)| beats(other, runs));
+    let mut kept: Vec<&(usize, Vec<CandidateReport>)> = checked.iter().filter(|(_, runs)| is_kept(runs)).collect();
+    kept.sort_by(|(_, one), (_, other)| memory(one).total_cmp(&memory(other)));
+    Ok(kept
+        .into_iter()
+        .map(|(place, runs)| {
+            let ladders = &found.tried[*place].ladders;
+            let name = format!("{} sizes", ladders.len());
+            let name = if ladders.is_empty() { "no graphs" } else { &name };
+            let mut choice = chosen(ladders, name, runs, Some(current));
+            if *place > 0 {
+                choice.settings = findings.settings.to_vec();
+            }
+            choice
+        })
+        .collect())
+}
+
+fn memory(runs: &[CandidateReport]) -> f64 {
+    runs[0].graph_memory_bytes.mean().unwrap_or(0.0)
+}
+
+/// Whether a server is nowhere worse than another, and somewhere better.
+fn beats(one: &[CandidateReport], other: &[CandidateReport]) -> bool {
+    let startup_s = |runs: &[CandidateReport]| runs[0].startup_s.mean().unwrap_or(0.0);
+    let mut losses = vec![memory(one) - memory(other), startup_s(one) - startup_s(other)];
+    losses.extend(
+        Quantity::ALL
+            .into_iter()
+            .filter_map(|quantity| Some(quantity.loss(quantity.mean(other)?, quantity.mean(one)?))),
+    );
+    losses.iter().all(|&loss| loss <= 0.0) && losses.iter().any(|&loss| loss < 0.0)
 }
 
 /// The best single change to the ladders in force that takes no more memory than they do; `None` if none is better.

@@ -1,8 +1,8 @@
 //! What is said of the best ladders found, in a word and in a sentence.
 
-use reports::{CandidateReport, ProposeVerdict};
+use reports::{Better, CandidateReport, Difference, ProposeVerdict, Verdict};
 
-use super::objective::Objective;
+use super::objective::{Objective, Quantity};
 use super::verdict::Outcome;
 
 /// The ladders in force stay.
@@ -14,18 +14,35 @@ pub const CHANGE: &str = "change";
 /// Graphs do not pay, or none fits.
 pub const NO_GRAPHS: &str = "no_graphs";
 
+/// A wait for the first token that is longer by this share is said.
+const LATER_MIN: f64 = 0.05;
 /// Ladders that serve alike are worth a restart if they spare so much of the graph memory.
 const SPARED_MIN: f64 = 0.1;
+
+/// Which ladders the best ones are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Best {
+    /// Those in force: no others were tried.
+    Untried,
+    /// Those in force.
+    InForce,
+    /// Others.
+    Other,
+}
 
 /// The best ladders found beside those in force, on the same requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     /// What they were chosen by.
     pub objective: Objective,
+    /// Some requests may be served and not be good.
+    pub has_slo: bool,
+    /// What the best ones set beside their ladders.
+    pub settings: &'a [String],
     /// The ladders in force keep within the budget.
     pub is_within: bool,
-    /// Both are the same server.
-    pub is_same: bool,
+    /// Which ladders the best ones are.
+    pub best: Best,
     /// The best ones have some graph.
     pub has_graphs: bool,
     /// Runs with the ladders in force.
@@ -49,7 +66,10 @@ impl Candidates<'_> {
         let (before, after) = (memory(self.current), memory(self.proposed));
         let spared = before - after;
         let or_none = |kind| if self.has_graphs { kind } else { NO_GRAPHS };
-        if self.is_same {
+        if self.best == Best::Untried {
+            return (KEEP, "No other ladder was tried: keep the one in force until one is.".to_owned());
+        }
+        if self.best == Best::InForce {
             return (KEEP, "The ladder in force is fine: no other one that was tried is better.".to_owned());
         }
         if !self.is_within {
@@ -58,12 +78,14 @@ impl Candidates<'_> {
             } else {
                 "The ladder in force is beyond the budget, and within it no graphs at all are best"
             };
-            return (or_none(CHANGE), format!("{what}{}.", beside(outcome)));
+            return (or_none(CHANGE), format!("{what}{}{}{}.", self.set(), self.beside(outcome), self.price()));
         }
         match outcome {
             Outcome::Better(quantity, gain) => {
                 let what = if self.has_graphs { "Change the ladder" } else { "Run without graphs" };
-                (or_none(CHANGE), format!("{what}: {} {}{}.", quantity.gained(), percent(gain), with_memory(spared)))
+                let gained = self.gained(quantity);
+                let (set, memory, price) = (self.set(), with_memory(spared), self.price());
+                (or_none(CHANGE), format!("{what}{set}: {gained} {}{memory}{price}.", percent(gain)))
             }
             Outcome::Worse(..) => {
                 let words =
@@ -71,9 +93,12 @@ impl Candidates<'_> {
                 (KEEP, words.to_owned())
             }
             Outcome::Alike if spared > SPARED_MIN * before => {
-                let what = if self.has_graphs { "A smaller ladder does" } else { "No graphs at all do" };
-                let spared = gib(spared);
-                (or_none(SMALLER), format!("{what} the same as the one in force, with {spared} less graph memory."))
+                let what = if self.has_graphs { "A smaller ladder" } else { "No graphs at all" };
+                let (set, spared, price) = (self.set(), gib(spared), self.price());
+                let does = if self.has_graphs { "does" } else { "do" };
+                let words =
+                    format!("{what}{set} {does} the same as the one in force, with {spared} less graph memory{price}.");
+                (or_none(SMALLER), words)
             }
             Outcome::Alike => {
                 let words = "The ladder in force is fine: the gain of the best one found is below the noise.";
@@ -81,13 +106,57 @@ impl Candidates<'_> {
             }
         }
     }
-}
 
-fn beside(outcome: Outcome) -> String {
-    match outcome {
-        Outcome::Better(quantity, gain) => format!(", and {} {}", quantity.gained(), percent(gain)),
-        Outcome::Worse(quantity, loss) => format!(", at {} {}", quantity.lost(), percent(loss)),
-        Outcome::Alike => ", and serves alike".to_owned(),
+    /// What is set beside the ladder.
+    fn set(&self) -> String {
+        if self.settings.is_empty() { String::new() } else { format!(" with {}", self.settings.join(", ")) }
+    }
+
+    /// What no quantity of the objective counts and a user would notice: a longer wait for the first token.
+    fn price(&self) -> String {
+        let of = |runs: &[CandidateReport]| runs.iter().map(|run| run.p99_ttft_ms.mean()).collect::<Option<Vec<f64>>>();
+        let (Some(before), Some(after)) = (of(self.current), of(self.proposed)) else { return String::new() };
+        let difference = if before.len() > 1 {
+            Difference::paired(Better::Lower, &before, &after)
+        } else {
+            before
+                .first()
+                .zip(after.first())
+                .and_then(|(&before, &after)| Difference::exact(Better::Lower, before, after))
+        };
+        let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
+        match difference {
+            Some(Difference { mean: more, verdict: Verdict::Worse, .. }) if more > LATER_MIN * mean => {
+                format!("; but p99 TTFT rises by {}", percent(more / mean))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn beside(&self, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::Better(quantity, gain) => format!("; {} {}", self.gained(quantity), percent(gain)),
+            Outcome::Worse(quantity, loss) => format!("; {} {}", self.lost(quantity), percent(loss)),
+            Outcome::Alike => "; both serve alike".to_owned(),
+        }
+    }
+
+    fn gained(&self, quantity: Quantity) -> &'static str {
+        match quantity {
+            Quantity::Goodput if self.has_slo => "goodput rises by",
+            Quantity::Goodput => "throughput rises by",
+            Quantity::P99Tpot => "p99 TPOT falls by",
+            Quantity::StepTime => "steps take less time, by",
+        }
+    }
+
+    fn lost(&self, quantity: Quantity) -> &'static str {
+        match quantity {
+            Quantity::Goodput if self.has_slo => "goodput falls by",
+            Quantity::Goodput => "throughput falls by",
+            Quantity::P99Tpot => "p99 TPOT rises by",
+            Quantity::StepTime => "steps take more time, by",
+        }
     }
 }
 
@@ -126,9 +195,21 @@ mod tests {
             .to_vec()
     }
 
+    fn candidates<'a>(current: &'a [CandidateReport], proposed: &'a [CandidateReport]) -> Candidates<'a> {
+        Candidates {
+            objective: Objective::Goodput,
+            has_slo: true,
+            settings: &[],
+            is_within: true,
+            best: Best::Other,
+            has_graphs: true,
+            current,
+            proposed,
+        }
+    }
+
     fn said(current: &[CandidateReport], proposed: &[CandidateReport], has_graphs: bool) -> ProposeVerdict {
-        let (objective, is_within, is_same) = (Objective::Goodput, true, false);
-        Candidates { objective, is_within, is_same, has_graphs, current, proposed }.verdict()
+        Candidates { has_graphs, ..candidates(current, proposed) }.verdict()
     }
 
     #[test]
@@ -157,18 +238,26 @@ mod tests {
     #[test]
     fn beyond_the_budget_something_has_to_give() {
         let (current, proposed) = (runs([5.0, 6.0, 5.5, 5.2], 2.0), runs([4.5, 5.4, 4.95, 4.68], 0.5));
-        let all = Candidates {
-            objective: Objective::Goodput,
-            is_within: false,
-            is_same: false,
-            has_graphs: true,
-            current: &current,
-            proposed: &proposed,
-        };
+        let all = Candidates { is_within: false, ..candidates(&current, &proposed) };
         let verdict = all.verdict();
         assert_eq!(verdict.kind, CHANGE);
-        assert!(verdict.sentence.ends_with("keeps within it, at a goodput lower by 10.0 %."), "{}", verdict.sentence);
+        assert!(verdict.sentence.ends_with("keeps within it; goodput falls by 10.0 %."), "{}", verdict.sentence);
         assert_eq!(Candidates { has_graphs: false, ..all }.verdict().kind, NO_GRAPHS);
-        assert_eq!(Candidates { is_same: true, ..all }.verdict().kind, KEEP);
+        assert_eq!(Candidates { best: Best::InForce, ..all }.verdict().kind, KEEP);
+    }
+
+    #[test]
+    fn settings_and_a_longer_wait_for_the_first_token_are_said() {
+        let (mut current, mut better) = (runs([5.0, 6.0, 5.5, 5.2], 2.0), runs([5.2, 6.21, 5.68, 5.4], 2.0));
+        for (place, (before, after)) in current.iter_mut().zip(&mut better).enumerate() {
+            before.p99_ttft_ms = (100.0 + place as f64).into();
+            after.p99_ttft_ms = (150.0 + 2.0 * place as f64).into();
+        }
+        let settings = ["server.vllm.max_num_seqs = 8".to_owned()];
+        let all = Candidates { settings: &settings, has_slo: false, ..candidates(&current, &better) };
+        let sentence = all.verdict().sentence;
+        let wanted = "Change the ladder with server.vllm.max_num_seqs = 8: throughput rises by 3.6 %; but p99 TTFT rises by 50.7 %.";
+        assert_eq!(sentence, wanted);
+        assert_eq!(Candidates { best: Best::Untried, ..all }.verdict().kind, KEEP);
     }
 }

@@ -23,15 +23,16 @@ pub enum ProposeError {
     #[error("the traffic makes no steps: no request is served")]
     NoSteps,
     /// Not even the start without graphs keeps within the budget.
-    #[error("without any graph the server needs {needed} {what}, and the budget is {budget}")]
+    #[error("without any graph the server needs {needed_s:.3} s of start-up, and the budget is {most_s:.3} s")]
     NothingFits {
-        /// What is short: `s of start-up`.
-        what: &'static str,
-        /// What is needed.
-        needed: String,
-        /// What is allowed.
-        budget: String,
+        /// What is needed, in seconds.
+        needed_s: f64,
+        /// What is allowed, in seconds.
+        most_s: f64,
     },
+    /// Only single changes were looked for.
+    #[error("no single change to the ladders in force keeps within the budget")]
+    NoChangeFits,
     /// The search was ended before the current ladders were simulated.
     #[error("ended before the current ladders were simulated: there is nothing to say yet")]
     EndedEarly,
@@ -46,7 +47,8 @@ impl ProposeError {
             Self::Traffic(_) | Self::Server(_) => "check the scenario's traffic with `sim check`",
             Self::Problem(_) => "please report it with the scenario",
             Self::NoSteps => "check the lengths against max_model_len: `sim run` says how many requests are refused",
-            Self::NothingFits { .. } => "raise the budget",
+            Self::NothingFits { .. } => "raise the budget: what the start takes beside captures no ladder changes",
+            Self::NoChangeFits => "leave --one-change out, or raise the budget",
             Self::EndedEarly => "let it run a few seconds",
         };
         words.to_owned()

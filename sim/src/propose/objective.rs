@@ -8,7 +8,7 @@ use reports::CandidateReport;
 /// What a proposal is best in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Objective {
-    /// Requests good per second, then p99 TPOT, then step time.
+    /// Requests good per second, then p99 TPOT, then step time. Without an SLO every request is good: then it is throughput.
     #[default]
     Goodput,
     /// p99 TPOT, then goodput, then step time.
@@ -20,7 +20,7 @@ pub enum Objective {
 /// One of the quantities that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Requests good per second.
+    /// Requests good per second; without an SLO all that are served.
     Goodput,
     /// 99th percentile of the time per output token, in ms.
     P99Tpot,
@@ -72,31 +72,14 @@ impl FromStr for Objective {
 }
 
 impl Quantity {
-    /// What is said of a gain, before its share.
-    #[must_use]
-    pub const fn gained(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput rises by",
-            Self::P99Tpot => "p99 TPOT falls by",
-            Self::StepTime => "steps take less time, by",
-        }
-    }
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Goodput, Self::P99Tpot, Self::StepTime];
 
-    /// What is said of a loss, before its share.
-    #[must_use]
-    pub const fn lost(self) -> &'static str {
-        match self {
-            Self::Goodput => "a goodput lower by",
-            Self::P99Tpot => "a p99 TPOT higher by",
-            Self::StepTime => "a time of all steps higher by",
-        }
-    }
-
-    /// The figure of one run; `None` where it is undefined: goodput without an SLO.
+    /// The figure of one run; `None` where it is undefined, as all but step time are for a histogram of steps.
     #[must_use]
     pub fn of(self, run: &CandidateReport) -> Option<f64> {
         match self {
-            Self::Goodput => run.request_goodput.mean(),
+            Self::Goodput => run.request_goodput.mean().or_else(|| run.request_throughput.mean()),
             Self::P99Tpot => run.p99_tpot_ms.mean(),
             Self::StepTime => {
                 let step_ms = run.mean_step_ms.mean()?;

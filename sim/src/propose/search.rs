@@ -19,15 +19,15 @@ use crate::server::Setup;
 /// Most rungs of a proposal, all lists together.
 pub const RUNGS_MAX: usize = 64;
 /// The numbers of rungs of which the optimum is simulated.
-const RUNGS_TRIED: [usize; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, RUNGS_MAX];
+const RUNGS_TRIED: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, RUNGS_MAX];
 /// Rounds of optimum and simulation at most: a histogram that goes to and fro does so between ladders that were tried.
 const ROUNDS_MAX: u32 = 4;
 /// Rounds of single changes at most.
 const CHANGE_ROUNDS_MAX: u32 = 4;
 /// Single changes simulated in a round: the cheapest ones for the histogram, as many that drop a rung as others.
-const CHANGES_TRIED: usize = 8;
+const CHANGES_TRIED: usize = 6;
 /// Ladders of the front that are tried on more seeds in the end.
-const FINALISTS_MAX: usize = 10;
+const FINALISTS_MAX: usize = 6;
 
 /// What is asked.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! How far the load, or what a row more costs, may move before the answer changes.
+//! How far the load, or what a row or a launch costs, may move before the answer changes.
 
 use calibrate::profile::Profile;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -16,7 +16,7 @@ use crate::server::Setup;
 use crate::traffic::Traffic;
 
 /// Factors tried on either side of what was given.
-const FACTORS: [f64; 6] = [0.5, 0.7, 0.85, 1.2, 1.5, 2.0];
+const FACTORS: [f64; 4] = [0.5, 0.75, 1.4, 2.0];
 /// An answer stands as long as the best ladders of its size would save less than this share of the steps' time.
 pub const REGRET_MAX: f64 = 0.01;
 
@@ -26,16 +26,21 @@ enum Moved {
     Rate,
     Lengths,
     PaddingCost,
+    LaunchCost,
 }
 
+/// The host time of launches, as reports name it.
+pub const LAUNCH_COST: &str = "launch_cost";
+
 impl Moved {
-    const ALL: [Self; 3] = [Self::Rate, Self::Lengths, Self::PaddingCost];
+    const ALL: [Self; 4] = [Self::Rate, Self::Lengths, Self::PaddingCost, Self::LaunchCost];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
             Self::Lengths => "lengths",
             Self::PaddingCost => "padding_cost",
+            Self::LaunchCost => LAUNCH_COST,
         }
     }
 
@@ -48,6 +53,13 @@ impl Moved {
             Self::PaddingCost => {
                 let dense = &mut profile.machine.dense.figures;
                 *dense = dense.with_slope(factor);
+                traffic.clone()
+            }
+            Self::LaunchCost => {
+                profile.machine.launch.figures.launch_us *= factor;
+                let dispatch = &mut profile.engine.dispatch.figures;
+                dispatch.eager_us *= factor;
+                dispatch.compiled_us *= factor;
                 traffic.clone()
             }
         };
@@ -126,7 +138,7 @@ fn point(
 ) -> Result<Option<SensitivityPoint>, ProposeError> {
     let Some(outcome) = Outcome::of_trials(trials, answer, seeds)? else { return Ok(None) };
     let proposed = answer.proposal.applied(answer.base);
-    let Some(histogram) = trials.shapes(&proposed, seeds)? else { return Ok(None) };
+    let Some(histogram) = trials.shapes(&proposed, &seeds[..1])? else { return Ok(None) };
     let landscape = Landscape::survey(answer.base, trials.profile, answer.proposal, None)?;
     let loads = landscape.loads(&histogram)?;
     let setup = Setup::prepare(&proposed, trials.profile)?;

@@ -25,7 +25,7 @@ use super::run::comparison::seeds;
 use crate::cost::memory::StaticShare;
 use crate::engine::options::EngineOptions;
 use crate::flags::Target;
-use crate::propose::answer::{Answer, answer};
+use crate::propose::answer::{Answer, Findings, answer};
 use crate::propose::error::ProposeError;
 use crate::propose::objective::{Objective, best_of};
 use crate::propose::search::{Found, search};
@@ -130,7 +130,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
         Format::Csv => reports::rows::propose(&report, out),
     }
     .map_err(Failure::Stdout)?;
-    if report.search.interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+    if report.search.interrupted { Err(Failure::Interrupted("the answer is the best so far")) } else { Ok(()) }
 }
 
 /// Searches, checks and explains.
@@ -183,9 +183,10 @@ fn propose(
     }
     let ladders: usize = searches.iter().map(|searched| searched.found.tried.len()).sum();
     let best = best_of_searches(asked.objective, &searches);
-    let Searched { settings, base, found } = searches.swap_remove(best);
-    let question = asked.question(current, &base, &search_seeds, &final_seeds);
-    let told: Answer = answer(&trials, &question, &found, &settings, &check_seeds, &note).map_err(failed)?;
+    let Searched { settings, base, found } = &searches[best];
+    let question = asked.question(current, base, &search_seeds, &final_seeds);
+    let findings = Findings { found, settings, as_it_is: &searches[0].found };
+    let told: Answer = answer(&trials, &question, &findings, &check_seeds, &note).map_err(failed)?;
     if is_terminal {
         let _ = write!(std::io::stderr(), "\r{:<79}\r", "");
     }
@@ -214,7 +215,7 @@ fn propose(
         asked: asked.report(&arguments.also),
         search: SearchReport {
             seeds: final_seeds,
-            check_seeds,
+            check_seeds: told.seeds,
             ladders: ladders as u64,
             runs: trials.runs(),
             rounds: found.rounds,
