@@ -95,7 +95,9 @@ pub fn answer(
     let options = if keeps { question.current.clone() } else { tried.options.clone() };
     let mut proposal = chosen(&tried.ladders, "proposal", &runs, Some(&current));
     if !keeps {
-        proposal.settings = settings.to_vec();
+        // Without graphs there is one mode.
+        let is_kept = |setting: &&String| !tried.ladders.is_empty() || !setting.contains("cudagraph_mode");
+        proposal.settings = settings.iter().filter(is_kept).cloned().collect();
     }
     let mut answer = Answer {
         verdict: verdict.clone(),
@@ -129,10 +131,18 @@ pub fn answer(
         };
         answer.sensitivity = sensitivity(trials, &subject, &seeds[..seeds.len().min(SENSITIVITY_SEEDS)])?;
     }
-    if let Some(words) = up_to_which_launch_cost(&verdict, &answer.sensitivity) {
-        verdict.sentence.push_str(&words);
+    if !keeps {
+        verdict.sentence.extend(up_to_which_launch_cost(&verdict, &answer.sensitivity));
+        verdict.sentence.extend(from_which_rate(&answer.sensitivity));
     }
     Ok(Answer { verdict, ..answer })
+}
+
+/// From which rate on the ladders in force are the better ones.
+fn from_which_rate(moved: &[Sensitivity]) -> Option<String> {
+    let rate = moved.iter().find(|moved| moved.what == sensitivity::RATE)?;
+    let worse = rate.points.iter().find(|point| point.factor > 1.0 && point.verdict == "worse")?;
+    Some(format!(" At {} times the rate it is worse than the ladder in force.", worse.factor))
 }
 
 /// The runs of both servers on the check's seeds; `None` if the search was ended before the last of them.

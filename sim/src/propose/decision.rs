@@ -14,8 +14,8 @@ pub const CHANGE: &str = "change";
 /// Graphs do not pay, or none fits.
 pub const NO_GRAPHS: &str = "no_graphs";
 
-/// A wait for the first token that is longer by this share is said.
-const LATER_MIN: f64 = 0.05;
+/// A wait for the first token that is longer, or a KV pool that is smaller, by this share is said.
+const PRICE_MIN: f64 = 0.05;
 /// Ladders that serve alike are worth a restart if they spare so much of the graph memory.
 const SPARED_MIN: f64 = 0.1;
 
@@ -70,7 +70,10 @@ impl Candidates<'_> {
             return (KEEP, "No other ladder was tried: keep the one in force until one is.".to_owned());
         }
         if self.best == Best::InForce {
-            return (KEEP, "The ladder in force is fine: no other one that was tried is better.".to_owned());
+            return (
+                KEEP,
+                "The ladder in force is fine: no other one that was tried is better by half a percent.".to_owned(),
+            );
         }
         if !self.is_within {
             let what = if self.has_graphs {
@@ -83,9 +86,9 @@ impl Candidates<'_> {
         match outcome {
             Outcome::Better(quantity, gain) => {
                 let what = if self.has_graphs { "Change the ladder" } else { "Run without graphs" };
-                let gained = self.gained(quantity);
+                let gained = moved(self.gained(quantity), gain);
                 let (set, memory, price) = (self.set(), with_memory(spared), self.price());
-                (or_none(CHANGE), format!("{what}{set}: {gained} {}{memory}{price}.", percent(gain)))
+                (or_none(CHANGE), format!("{what}{set}: {gained}{memory}{price}."))
             }
             Outcome::Worse(..) => {
                 let words =
@@ -101,7 +104,7 @@ impl Candidates<'_> {
                 (or_none(SMALLER), words)
             }
             Outcome::Alike => {
-                let words = "The ladder in force is fine: the gain of the best one found is below the noise.";
+                let words = "The ladder in force is fine: the gain of the best one found is below the noise, or below half a percent.";
                 (KEEP, words.to_owned())
             }
         }
@@ -112,31 +115,25 @@ impl Candidates<'_> {
         if self.settings.is_empty() { String::new() } else { format!(" with {}", self.settings.join(", ")) }
     }
 
-    /// What no quantity of the objective counts and a user would notice: a longer wait for the first token.
+    /// What no quantity of the objective counts and an operator would notice: a longer wait for the first token, and a
+    /// smaller KV pool.
     fn price(&self) -> String {
-        let of = |runs: &[CandidateReport]| runs.iter().map(|run| run.p99_ttft_ms.mean()).collect::<Option<Vec<f64>>>();
-        let (Some(before), Some(after)) = (of(self.current), of(self.proposed)) else { return String::new() };
-        let difference = if before.len() > 1 {
-            Difference::paired(Better::Lower, &before, &after)
-        } else {
-            before
-                .first()
-                .zip(after.first())
-                .and_then(|(&before, &after)| Difference::exact(Better::Lower, before, after))
-        };
-        let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
-        match difference {
-            Some(Difference { mean: more, verdict: Verdict::Worse, .. }) if more > LATER_MIN * mean => {
-                format!("; but p99 TTFT rises by {}", percent(more / mean))
-            }
-            _ => String::new(),
-        }
+        let later = worse_by(self.current, self.proposed, Better::Lower, |run| run.p99_ttft_ms.mean());
+        let smaller = worse_by(self.current, self.proposed, Better::Higher, |run| run.kv_tokens.mean());
+        let said = [(later, "p99 TTFT rises by"), (smaller, "the KV pool shrinks by")];
+        let said: Vec<String> = said
+            .into_iter()
+            .filter_map(|(share, words)| {
+                Some(format!("{words} {}", percent(share.filter(|&share| share >= PRICE_MIN)?)))
+            })
+            .collect();
+        if said.is_empty() { String::new() } else { format!("; but {}", said.join(" and ")) }
     }
 
     fn beside(&self, outcome: Outcome) -> String {
         match outcome {
-            Outcome::Better(quantity, gain) => format!("; {} {}", self.gained(quantity), percent(gain)),
-            Outcome::Worse(quantity, loss) => format!("; {} {}", self.lost(quantity), percent(loss)),
+            Outcome::Better(quantity, gain) => format!("; {}", moved(self.gained(quantity), gain)),
+            Outcome::Worse(quantity, loss) => format!("; {}", moved(self.lost(quantity), loss)),
             Outcome::Alike => "; both serve alike".to_owned(),
         }
     }
@@ -169,6 +166,31 @@ fn with_memory(spared: f64) -> String {
         format!(", with {} less graph memory", gib(spared))
     } else {
         format!(", for {} more graph memory", gib(-spared))
+    }
+}
+
+/// By what share a figure is worse in the later runs; `None` if it is not, or if that cannot be told.
+fn worse_by(
+    before: &[CandidateReport],
+    after: &[CandidateReport],
+    better: Better,
+    figure: impl Fn(&CandidateReport) -> Option<f64>,
+) -> Option<f64> {
+    let of = |runs: &[CandidateReport]| runs.iter().map(&figure).collect::<Option<Vec<f64>>>();
+    let (before, after) = (of(before)?, of(after)?);
+    let difference = match (before.as_slice(), after.as_slice()) {
+        ([before], [after]) => Difference::exact(better, *before, *after),
+        _ => Difference::paired(better, &before, &after),
+    }?;
+    let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
+    (difference.verdict == Verdict::Worse && mean > 0.0).then(|| difference.mean.abs() / mean)
+}
+
+/// What a figure does, by which share.
+fn moved(words: &str, share: f64) -> String {
+    match words.strip_suffix(" by") {
+        Some(words) if share.is_infinite() => format!("{words} from nothing"),
+        _ => format!("{words} {}", percent(share)),
     }
 }
 

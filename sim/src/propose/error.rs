@@ -23,7 +23,7 @@ pub enum ProposeError {
     #[error("the traffic makes no steps: no request is served")]
     NoSteps,
     /// Not even the start without graphs keeps within the budget.
-    #[error("without any graph the server needs {needed_s:.3} s of start-up, and the budget is {most_s:.3} s")]
+    #[error("without any graph the server needs {} s of start-up, and the budget is {} s", to_ms(*.needed_s), to_ms(*.most_s))]
     NothingFits {
         /// What is needed, in seconds.
         needed_s: f64,
@@ -53,4 +53,9 @@ impl ProposeError {
         };
         words.to_owned()
     }
+}
+
+/// Seconds to the millisecond.
+fn to_ms(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }

@@ -123,7 +123,13 @@ impl Quantity {
     #[must_use]
     pub fn loss(self, best: f64, value: f64) -> f64 {
         let more = if self.is_gain() { best - value } else { value - best };
-        if best == 0.0 { if more > 0.0 { f64::INFINITY } else { 0.0 } } else { more / best.abs() }
+        if best == 0.0 && more != 0.0 {
+            more.signum() * f64::INFINITY
+        } else if more == 0.0 {
+            0.0
+        } else {
+            more / best.abs()
+        }
     }
 }
 
@@ -193,5 +199,6 @@ mod tests {
     fn a_loss_is_positive_where_it_is_worse() {
         assert!(Quantity::Goodput.loss(5.0, 4.0) > 0.0 && Quantity::P99Tpot.loss(5.0, 4.0) < 0.0);
         assert_eq!((Quantity::Goodput.loss(0.0, 0.0), Quantity::P99Tpot.loss(0.0, 1.0)), (0.0, f64::INFINITY));
+        assert_eq!(Quantity::Goodput.loss(0.0, 6.0), f64::NEG_INFINITY, "a gain from nothing");
     }
 }

@@ -13,6 +13,7 @@ use super::neighbours::{Change, Neighbour, neighbours};
 use super::objective::{Objective, best_of};
 use super::shapes::ShapeHistogram;
 use super::trials::{Trial, Trials};
+use super::worth::served;
 use crate::engine::options::EngineOptions;
 use crate::server::Setup;
 
@@ -227,6 +228,26 @@ impl Search<'_> {
         let servers: Vec<(usize, &[CandidateReport])> =
             finalists.iter().zip(&trials).map(|(&place, trial)| (place, trial.runs.as_slice())).collect();
         self.found.best = best_of(self.question.objective, &servers, price);
+        self.without_dead_rungs()
+    }
+
+    /// Takes rungs out of the best ladders that no step runs on: whatever they gained (they take memory from the KV pool,
+    /// which can keep requests out), no rung is for that.
+    fn without_dead_rungs(&mut self) -> Result<(), ProposeError> {
+        let Some(best) = self.found.best.filter(|&best| best > 0) else { return Ok(()) };
+        let tried = &self.found.tried[best];
+        let (ladders, options) = (tried.ladders.clone(), tried.options.clone());
+        let Some(steps) = self.trials.shapes(&options, self.question.final_seeds)? else { return Ok(()) };
+        let setup = Setup::prepare(&options, self.trials.profile)?;
+        let served = served(&ladders, &setup, &steps);
+        let dead = ladders.rungs().into_iter().filter(|rung| !served.contains_key(rung));
+        let alive = dead.fold(ladders.clone(), |ladders, (list, size)| ladders.toggled(list, size));
+        if alive == ladders {
+            return Ok(());
+        }
+        self.try_all(vec![alive.clone()])?;
+        let place = self.found.tried.iter().position(|tried| tried.ladders == alive);
+        self.found.best = place.or(Some(best));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use crate::server::Setup;
 use crate::traffic::Traffic;
 
 /// Factors tried on either side of what was given.
-const FACTORS: [f64; 4] = [0.5, 0.75, 1.4, 2.0];
+const FACTORS: [f64; 5] = [0.5, 0.75, 1.15, 1.4, 2.0];
 /// An answer stands as long as the best ladders of its size would save less than this share of the steps' time.
 pub const REGRET_MAX: f64 = 0.01;
 
@@ -29,6 +29,8 @@ enum Moved {
     LaunchCost,
 }
 
+/// The rate of requests, as reports name it.
+pub const RATE: &str = "rate";
 /// The host time of launches, as reports name it.
 pub const LAUNCH_COST: &str = "launch_cost";
 
@@ -37,7 +39,7 @@ impl Moved {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Rate => "rate",
+            Self::Rate => RATE,
             Self::Lengths => "lengths",
             Self::PaddingCost => "padding_cost",
             Self::LaunchCost => LAUNCH_COST,

@@ -15,10 +15,13 @@ use crate::server::Setup;
 
 /// The steps of one rung.
 #[derive(Clone, Copy, Debug, Default)]
-struct Served {
-    steps: u64,
-    decode_steps: u64,
-    rows: Option<[u32; 2]>,
+pub struct Served {
+    /// How many.
+    pub steps: u64,
+    /// Those in which everybody decodes.
+    pub decode_steps: u64,
+    /// Rows of the smallest and the largest.
+    pub rows: Option<[u32; 2]>,
 }
 
 /// What each rung of `ladders` is worth, list by list, ascending: `runs` are those of the whole proposal on `seeds`, and
@@ -64,8 +67,9 @@ pub fn worths(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Which steps run on which rung.
-fn served(ladders: &Ladders, setup: &Setup, steps: &ShapeHistogram) -> BTreeMap<(List, u32), Served> {
+/// Which steps run on which rung; a rung that none runs on is not there.
+#[must_use]
+pub fn served(ladders: &Ladders, setup: &Setup, steps: &ShapeHistogram) -> BTreeMap<(List, u32), Served> {
     let mut all: BTreeMap<(List, u32), Served> = BTreeMap::new();
     for sum in &steps.shapes {
         let shape = &sum.shape.shape;

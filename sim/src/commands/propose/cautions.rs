@@ -18,7 +18,7 @@ pub(super) fn about_steps(inputs: &Inputs) -> Vec<Warning> {
     impossible.into_iter().chain(warnings::attention_left_out(&inputs.profile)).collect()
 }
 
-/// What one run of each server shows.
+/// What one run of each server shows, and how many requests were offered.
 ///
 /// # Errors
 /// What a run can fail with.
@@ -27,15 +27,16 @@ pub(super) fn after_runs(
     inputs: &Inputs,
     servers: &[(&str, &EngineOptions)],
     seed: u64,
-) -> Result<Vec<Warning>, ProposeError> {
-    let mut all = Vec::new();
+) -> Result<(Vec<Warning>, Option<u64>), ProposeError> {
+    let (mut all, mut offered) = (Vec::new(), None);
     for (name, options) in servers {
         let setup = Setup::prepare(options, trials.profile)?;
         let (summary, end) = trials.observe(&setup, seed)?;
         let run = FinishedRun { name, scenario: &inputs.scenario, setup: &setup, summary: &summary, end: &end };
         all.extend(warnings::after_run(&run));
+        offered = Some(u64::from(end.requests_offered));
     }
-    Ok(all)
+    Ok((all, offered))
 }
 
 /// Steps that are priced beyond what the profile knows.

@@ -11,6 +11,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use calibrate::profile::Profile;
+use calibrate::stderr::printable;
 use clap::Args;
 use reports::{CandidateReport, ProposeReport, SearchReport, Warning};
 
@@ -112,6 +113,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     if let Some(path) = &arguments.from {
         inputs.scenario.traffic.kind = TrafficKind::Steps(question::histogram(path)?);
+        inputs.scenario.name = format!("Steps of {}", printable(&path.display().to_string()));
     } else if !matches!(inputs.scenario.traffic.kind, TrafficKind::Steps(_)) {
         inputs.scenario.simulable()?;
     }
@@ -162,9 +164,11 @@ fn propose(
     let trials = Trials::new(traffic, scenario.slo, scenario.warm_up, profile, stop);
     let is_terminal = std::io::stderr().is_terminal();
     let note = |what: &str| {
-        if is_terminal {
-            let _ = write!(std::io::stderr(), "\r{:<79}\rpropose: {what}", "");
-        }
+        let _ = if is_terminal {
+            write!(std::io::stderr(), "\r{:<79}\rpropose: {what}", "")
+        } else {
+            writeln!(std::io::stderr(), "propose: {what}")
+        };
     };
     let failed = |error: ProposeError| inputs.no_proposal(current, error);
     let mut searches: Vec<Searched> = Vec::with_capacity(variants.len());
@@ -198,8 +202,9 @@ fn propose(
         let servers = if told.options == current.options { &servers[..1] } else { &servers };
         verification.write(scenario, profile, servers, check_seeds[0])?;
     }
-    let mut after = if let TrafficKind::Steps(_) = traffic.kind {
-        [&told.current, &told.proposal].into_iter().filter_map(cautions::outside).collect()
+    let (mut after, offered) = if let TrafficKind::Steps(_) = traffic.kind {
+        let outside = [&told.current, &told.proposal].into_iter().filter_map(cautions::outside);
+        (outside.collect(), None)
     } else {
         let servers = [("current", &current.options), ("proposal", &told.options)];
         let servers = if told.options == current.options { &servers[..1] } else { &servers };
@@ -208,7 +213,7 @@ fn propose(
     super::warn(&after);
     warnings.append(&mut after);
     Ok(ProposeReport {
-        scenario: record::scenario(scenario, requests(&told)),
+        scenario: record::scenario(scenario, offered),
         engine: record::engine(&scenario.server),
         profile: record::profile(profile, &inputs.profile_name, &scenario.server),
         warnings,
@@ -247,13 +252,6 @@ fn best_of_searches(objective: Objective, searches: &[Searched]) -> usize {
     let contest: Vec<(usize, &[CandidateReport])> =
         best.iter().map(|(place, runs)| (*place, runs.as_slice())).collect();
     best_of(objective, &contest, |run| run.graph_memory_bytes.mean().map_or(0, |bytes| bytes as u64)).unwrap_or(0)
-}
-
-/// Requests that were offered to every server; `None` where steps are given.
-fn requests(told: &Answer) -> Option<u64> {
-    let figures = &told.current.figures;
-    let offered = figures.completed.mean()? + figures.refused.mean().unwrap_or(0.0);
-    (offered > 0.0).then_some(offered as u64)
 }
 
 /// SGLang's decode graphs are bounded by the rows of its request pool, which follow from its KV pool.

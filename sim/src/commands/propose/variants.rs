@@ -27,7 +27,10 @@ pub(super) struct Variant {
 /// A key or value that is none of the server's, and a server that cannot be.
 pub(super) fn variants(arguments: &Arguments, inputs: &Inputs) -> Result<Vec<Variant>, Failure> {
     let current = &inputs.scenario.candidates[0];
-    let mut variants = vec![Variant { settings: Vec::new(), options: current.options.clone() }];
+    // Without compilation there are no graphs: proposals compile.
+    let is_eager = current.options.vllm().is_some_and(|options| options.graphs.enforce_eager);
+    let lifted = if is_eager { vec!["enforce_eager = false".to_owned()] } else { Vec::new() };
+    let mut variants = vec![Variant { settings: lifted.clone(), options: current.options.clone() }];
     if arguments.also.is_empty() {
         return Ok(variants);
     }
@@ -47,6 +50,10 @@ pub(super) fn variants(arguments: &Arguments, inputs: &Inputs) -> Result<Vec<Var
             Some("give a flag of the server, such as max_num_seqs or cudagraph_mode".to_owned()),
         ));
     }
+    if let Some((key, _)) = grid.axes().iter().find(|(key, _)| is_list(key)) {
+        let message = format!("--also {key}: capture sizes are what is searched");
+        return Err(refuse(message, Some("leave it out".to_owned())));
+    }
     if grid.points() > VARIANTS_MAX {
         let message = format!("--also asks for {} combinations; at most {VARIANTS_MAX} are searched", grid.points());
         return Err(refuse(message, Some("give fewer keys or values".to_owned())));
@@ -54,11 +61,16 @@ pub(super) fn variants(arguments: &Arguments, inputs: &Inputs) -> Result<Vec<Var
     for point in 0..grid.points() {
         let settings = grid.settings(point);
         let options = server(&base, &settings, &current.name).map_err(|failure| at(&base, &settings, &failure))?;
-        let variant =
-            Variant { settings: settings.iter().map(|(key, value)| format!("{key} = {value}")).collect(), options };
+        let set = settings.iter().map(|(key, value)| format!("{key} = {value}"));
+        let variant = Variant { settings: lifted.iter().cloned().chain(set).collect(), options };
         if variant.options != current.options {
             variants.push(variant);
         }
+    }
+    if variants.len() == 1 {
+        let message = format!("--also {}: no value changes the server in force", arguments.also.join(" --also "));
+        let help = format!("where candidate `{}` sets the key itself, write candidate.KEY=...", current.name);
+        return Err(Failure::Usage { message, help: Some(help) });
     }
     Ok(variants)
 }
@@ -81,6 +93,24 @@ fn at(base: &Base, settings: &[(&Key, &Value)], failure: &Failure) -> Failure {
 fn is_of_server(key: &Key) -> bool {
     let key = key.to_string();
     key.starts_with("server.") || key.starts_with("candidate.")
+}
+
+fn is_list(key: &Key) -> bool {
+    const LISTS: [&str; 11] = [
+        "cudagraph_capture_sizes",
+        "max_cudagraph_capture_size",
+        "prefill_cudagraph_capture_token_sizes",
+        "max_prefill_cudagraph_capture_tokens",
+        "decode_cudagraph_capture_request_sizes",
+        "max_decode_cudagraph_capture_requests",
+        "max_decode_cudagraph_capture_tokens",
+        "cuda_graph_bs_decode",
+        "cuda_graph_bs_prefill",
+        "cuda_graph_max_bs_decode",
+        "cuda_graph_max_bs_prefill",
+    ];
+    let key = key.to_string();
+    key.rsplit('.').next().is_some_and(|last| LISTS.contains(&last))
 }
 
 /// What the sweep's reader says of its own option, said of this one.
