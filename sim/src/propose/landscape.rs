@@ -20,7 +20,8 @@ use crate::engine::shape::{Descriptor, RuntimeMode};
 use crate::engine::vllm::options::GraphPool;
 use crate::limits::RUNGS_MAX;
 use crate::optimum::{
-    Batch, Budget, Candidate, Captures, Policy, Problem, ProblemFault, Resources, StepLoad, Terms, front, front_apart,
+    Batch, Budget, Candidate, Captures, Policy, Problem, ProblemFault, Resources, StepLoad, Terms, Usage, front,
+    front_apart,
 };
 use crate::server::SetupError;
 use crate::time::SimDuration;
@@ -285,6 +286,19 @@ impl Loads {
     pub fn cost_ns(&self, ladders: &Ladders) -> Option<u128> {
         let each = |(list, problem): &(List, Problem)| Some(problem.assign(ladders.list(*list))?.cost_ns());
         self.problems.iter().map(each).sum::<Option<u128>>().map(|cost_ns| self.whole(cost_ns))
+    }
+
+    /// What graphs of these ladders take, about: what some engines share between graphs is not known here.
+    #[must_use]
+    pub fn usage(&self, ladders: &Ladders) -> Usage {
+        let each = self.problems.iter().map(|(list, problem)| problem.usage(ladders.list(*list)));
+        each.reduce(|one, other| Usage {
+            descriptors: one.descriptors + other.descriptors,
+            executables: Bytes(one.executables.0.saturating_add(other.executables.0)),
+            pool: one.pool.max(other.pool),
+            startup: one.startup + other.startup,
+        })
+        .unwrap_or_default()
     }
 
     /// The sizes of a list that steps have, each with how many, ascending.

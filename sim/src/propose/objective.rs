@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_loss_is_positive_where_it_is_worse() {
         assert!(Quantity::Goodput.loss(5.0, 4.0) > 0.0 && Quantity::P99Tpot.loss(5.0, 4.0) < 0.0);
-        assert_eq!((Quantity::Goodput.loss(0.0, 0.0), Quantity::P99Tpot.loss(0.0, 1.0)), (0.0, f64::INFINITY));
-        assert_eq!(Quantity::Goodput.loss(0.0, 6.0), f64::NEG_INFINITY, "a gain from nothing");
+        assert!(Quantity::Goodput.loss(0.0, 0.0).abs() < 1e-9 && Quantity::P99Tpot.loss(0.0, 1.0) > 1e9);
+        assert!(Quantity::Goodput.loss(0.0, 6.0) < -1e9, "a gain from nothing");
     }
 }

@@ -124,7 +124,9 @@ pub fn search(trials: &Trials<'_>, question: &Question<'_>, note: &Note<'_>) -> 
     }
     search.changes_to_current(note)?;
     if !question.one_change {
-        search.try_all(vec![in_force.none()])?;
+        let setup = &search.setup;
+        let alive = alive(&in_force, setup, &histogram);
+        search.try_all(vec![in_force.none(), alive])?;
         search.optima(note)?;
         search.single_changes(note)?;
     }
@@ -176,7 +178,9 @@ impl Search<'_> {
                 return Ok(());
             }
             note(&format!("single changes, round {round}"));
-            let all = neighbours(&self.found.tried[before].ladders, &self.found.loads);
+            let budget = self.question.limits.of_graphs(&self.setup);
+            let mut all = neighbours(&self.found.tried[before].ladders, &self.found.loads);
+            all.retain(|neighbour| budget.allows(&self.found.loads.usage(&neighbour.ladders)));
             let (drops, others): (Vec<_>, Vec<_>) =
                 all.into_iter().partition(|neighbour| matches!(neighbour.change, Change::Drop(..)));
             let chosen = drops.into_iter().take(CHANGES_TRIED).chain(others.into_iter().take(2 * CHANGES_TRIED));
@@ -192,14 +196,16 @@ impl Search<'_> {
     /// What single changes to the ladders in force come to.
     fn changes_to_current(&mut self, note: &Note<'_>) -> Result<(), ProposeError> {
         note("single changes to the ladders in force");
-        let most = self.found.tried[0].trial.runs[0].graph_memory_bytes.mean().unwrap_or(0.0);
-        let fits = |ladders: &Ladders| {
-            let setup = Setup::prepare(&ladders.applied(self.question.base), self.trials.profile);
-            setup.is_ok_and(|setup| setup.graph_memory.total().0 as f64 <= most)
+        let in_force = &self.found.tried[0].ladders;
+        let budget = self.question.limits.of_graphs(&self.setup);
+        let most = self.found.loads.usage(in_force).memory();
+        let fits = |neighbour: &Neighbour| {
+            let usage = self.found.loads.usage(&neighbour.ladders);
+            usage.memory() <= most && budget.allows(&usage)
         };
-        let all = neighbours(&self.found.tried[0].ladders, &self.found.loads).into_iter();
+        let all = neighbours(in_force, &self.found.loads).into_iter().filter(fits);
         let (drops, others): (Vec<_>, Vec<_>) = all.partition(|neighbour| matches!(neighbour.change, Change::Drop(..)));
-        let chosen = |all: Vec<Neighbour>| all.into_iter().filter(|one| fits(&one.ladders)).take(CHANGES_TRIED);
+        let chosen = |all: Vec<Neighbour>| all.into_iter().take(CHANGES_TRIED);
         let chosen: Vec<Neighbour> = chosen(drops).chain(chosen(others)).collect();
         self.try_all(chosen.iter().map(|neighbour| neighbour.ladders.clone()).collect())?;
         let tried = &self.found.tried;
@@ -239,9 +245,7 @@ impl Search<'_> {
         let (ladders, options) = (tried.ladders.clone(), tried.options.clone());
         let Some(steps) = self.trials.shapes(&options, self.question.final_seeds)? else { return Ok(()) };
         let setup = Setup::prepare(&options, self.trials.profile)?;
-        let served = served(&ladders, &setup, &steps);
-        let dead = ladders.rungs().into_iter().filter(|rung| !served.contains_key(rung));
-        let alive = dead.fold(ladders.clone(), |ladders, (list, size)| ladders.toggled(list, size));
+        let alive = alive(&ladders, &setup, &steps);
         if alive == ladders {
             return Ok(());
         }
@@ -296,6 +300,13 @@ impl Search<'_> {
     fn loads(&self, histogram: &ShapeHistogram) -> Result<Loads, ProposeError> {
         Ok(self.found.landscape.loads(histogram)?)
     }
+}
+
+/// The ladders without the rungs that none of these steps runs on.
+fn alive(ladders: &Ladders, setup: &Setup, steps: &ShapeHistogram) -> Ladders {
+    let served = served(ladders, setup, steps);
+    let dead = ladders.rungs().into_iter().filter(|rung| !served.contains_key(rung));
+    dead.fold(ladders.clone(), |ladders, (list, size)| ladders.toggled(list, size))
 }
 
 /// The place of the best server within the limits. Of those that serve alike the one that takes least memory, then the one
