@@ -7,7 +7,7 @@ use super::error::ProposeError;
 use super::ladders::{Ladders, List};
 use super::neighbours::Change;
 use super::objective::{Quantity, best_of};
-use super::search::{Found, Note, Question, Tried, front, spread};
+use super::search::{Found, Note, Question, RUNGS_MAX, Tried, front, spread};
 use super::sensitivity::{self, sensitivity};
 use super::trials::Trials;
 use super::verdict::Outcome;
@@ -115,7 +115,9 @@ pub fn answer(
     }
     note("what each rung is worth");
     let base = if keeps { question.current } else { question.base };
-    if let Some(steps) = trials.shapes(&options, seeds)? {
+    // A ladder in force may be longer than any that is proposed: its rungs are in the run's own table.
+    let steps = if tried.ladders.len() > RUNGS_MAX { None } else { trials.shapes(&options, seeds)? };
+    if let Some(steps) = steps {
         answer.rungs = worths(trials, base, &tried.ladders, &runs, &steps, seeds)?;
     }
     note("the best single change");

@@ -3,7 +3,7 @@
 use reports::{Better, CandidateReport, Difference, ProposeVerdict, Verdict};
 
 use super::objective::{Objective, Quantity};
-use super::verdict::Outcome;
+use super::verdict::{Outcome, losses};
 
 /// The ladders in force stay.
 pub const KEEP: &str = "keep";
@@ -84,9 +84,12 @@ impl Candidates<'_> {
             return (or_none(CHANGE), format!("{what}{}{}{}.", self.set(), self.beside(outcome), self.price()));
         }
         match outcome {
-            Outcome::Better(quantity, gain) => {
+            Outcome::Better(..) => {
                 let what = if self.has_graphs { "Change the ladder" } else { "Run without graphs" };
-                let gained = moved(self.gained(quantity), gain);
+                let all = losses(self.objective, self.current, self.proposed).into_iter();
+                let gained = all.filter(|&(_, loss)| loss < 0.0);
+                let gained: Vec<String> = gained.map(|(quantity, loss)| moved(self.gained(quantity), -loss)).collect();
+                let gained = listed(&gained);
                 let (set, memory, price) = (self.set(), with_memory(spared), self.price());
                 (or_none(CHANGE), format!("{what}{set}: {gained}{memory}{price}."))
             }
@@ -115,25 +118,25 @@ impl Candidates<'_> {
         if self.settings.is_empty() { String::new() } else { format!(" with {}", self.settings.join(", ")) }
     }
 
-    /// What no quantity of the objective counts and an operator would notice: a longer wait for the first token, and a
-    /// smaller KV pool.
+    /// What is worse: quantities of the objective, and what an operator would notice beside them: a longer wait for the first
+    /// token, and a smaller KV pool.
     fn price(&self) -> String {
         let later = worse_by(self.current, self.proposed, Better::Lower, |run| run.p99_ttft_ms.mean());
         let smaller = worse_by(self.current, self.proposed, Better::Higher, |run| run.kv_tokens.mean());
-        let said = [(later, "p99 TTFT rises by"), (smaller, "the KV pool shrinks by")];
-        let said: Vec<String> = said
+        let others = [(later, "p99 TTFT rises by"), (smaller, "the KV pool shrinks by")];
+        let others = others
             .into_iter()
-            .filter_map(|(share, words)| {
-                Some(format!("{words} {}", percent(share.filter(|&share| share >= PRICE_MIN)?)))
-            })
-            .collect();
-        if said.is_empty() { String::new() } else { format!("; but {}", said.join(" and ")) }
+            .filter_map(|(share, words)| Some(moved(words, share.filter(|&share| share >= PRICE_MIN)?)));
+        let lost = losses(self.objective, self.current, self.proposed).into_iter().filter(|&(_, loss)| loss > 0.0);
+        let lost = lost.map(|(quantity, loss)| moved(self.lost(quantity), loss));
+        let said: Vec<String> = lost.chain(others).collect();
+        if said.is_empty() { String::new() } else { format!("; but {}", listed(&said)) }
     }
 
     fn beside(&self, outcome: Outcome) -> String {
         match outcome {
             Outcome::Better(quantity, gain) => format!("; {}", moved(self.gained(quantity), gain)),
-            Outcome::Worse(quantity, loss) => format!("; {}", moved(self.lost(quantity), loss)),
+            Outcome::Worse(..) => String::new(),
             Outcome::Alike => "; both serve alike".to_owned(),
         }
     }
@@ -143,7 +146,7 @@ impl Candidates<'_> {
             Quantity::Goodput if self.has_slo => "goodput rises by",
             Quantity::Goodput => "throughput rises by",
             Quantity::P99Tpot => "p99 TPOT falls by",
-            Quantity::StepTime => "steps take less time, by",
+            Quantity::StepTime => "step time falls by",
         }
     }
 
@@ -152,7 +155,7 @@ impl Candidates<'_> {
             Quantity::Goodput if self.has_slo => "goodput falls by",
             Quantity::Goodput => "throughput falls by",
             Quantity::P99Tpot => "p99 TPOT rises by",
-            Quantity::StepTime => "steps take more time, by",
+            Quantity::StepTime => "step time rises by",
         }
     }
 }
@@ -184,6 +187,15 @@ fn worse_by(
     }?;
     let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
     (difference.verdict == Verdict::Worse && mean > 0.0).then(|| difference.mean.abs() / mean)
+}
+
+/// One, one and two, or one, two and three.
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 /// What a figure does, by which share.
@@ -263,7 +275,7 @@ mod tests {
         let all = Candidates { is_within: false, ..candidates(&current, &proposed) };
         let verdict = all.verdict();
         assert_eq!(verdict.kind, CHANGE);
-        assert!(verdict.sentence.ends_with("keeps within it; goodput falls by 10.0 %."), "{}", verdict.sentence);
+        assert!(verdict.sentence.ends_with("keeps within it; but goodput falls by 10.0 %."), "{}", verdict.sentence);
         assert_eq!(Candidates { has_graphs: false, ..all }.verdict().kind, NO_GRAPHS);
         assert_eq!(Candidates { best: Best::InForce, ..all }.verdict().kind, KEEP);
     }

@@ -13,6 +13,7 @@ use super::neighbours::{Change, Neighbour, neighbours};
 use super::objective::{Objective, best_of};
 use super::shapes::ShapeHistogram;
 use super::trials::{Trial, Trials};
+use super::verdict::Outcome;
 use super::worth::served;
 use crate::engine::options::EngineOptions;
 use crate::server::Setup;
@@ -233,7 +234,9 @@ impl Search<'_> {
         let Some(trials) = trials.into_iter().collect::<Option<Vec<Trial>>>() else { return Ok(()) };
         let servers: Vec<(usize, &[CandidateReport])> =
             finalists.iter().zip(&trials).map(|(&place, trial)| (place, trial.runs.as_slice())).collect();
-        self.found.best = best_of(self.question.objective, &servers, price);
+        let objective = self.question.objective;
+        let Some(best) = best_of(objective, &servers, price) else { return Ok(()) };
+        self.found.best = Some(cheapest_as_good(objective, &servers, best));
         self.without_dead_rungs()
     }
 
@@ -300,6 +303,15 @@ impl Search<'_> {
     fn loads(&self, histogram: &ShapeHistogram) -> Result<Loads, ProposeError> {
         Ok(self.found.landscape.loads(histogram)?)
     }
+}
+
+/// The cheapest of some servers that the best one is not told apart from as better.
+fn cheapest_as_good(objective: Objective, servers: &[(usize, &[CandidateReport])], best: usize) -> usize {
+    let runs_of = |place: usize| servers.iter().find_map(|&(of, runs)| (of == place).then_some(runs));
+    let Some(best_runs) = runs_of(best) else { return best };
+    let is_as_good = |runs: &[CandidateReport]| !matches!(Outcome::of(objective, runs, best_runs), Outcome::Better(..));
+    let as_good = servers.iter().filter(|(_, runs)| is_as_good(runs));
+    as_good.min_by_key(|(place, runs)| (price(&runs[0]), *place)).map_or(best, |&(place, _)| place)
 }
 
 /// The ladders without the rungs that none of these steps runs on.

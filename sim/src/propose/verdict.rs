@@ -55,6 +55,21 @@ impl Outcome {
     }
 }
 
+/// Every quantity that tells two servers apart, in the objective's order, with the share by which the candidate is worse;
+/// negative where it is better.
+#[must_use]
+pub fn losses(
+    objective: Objective,
+    baseline: &[CandidateReport],
+    candidate: &[CandidateReport],
+) -> Vec<(Quantity, f64)> {
+    let loss = |quantity: Quantity| {
+        let loss = quantity.loss(quantity.mean(baseline)?, quantity.mean(candidate)?);
+        is_seen(quantity, baseline, candidate, loss).then_some((quantity, loss))
+    };
+    objective.order().into_iter().filter_map(loss).collect()
+}
+
 /// Whether runs tell two servers apart that differ by this share.
 fn is_seen(quantity: Quantity, baseline: &[CandidateReport], candidate: &[CandidateReport], loss: f64) -> bool {
     match difference(quantity, baseline, candidate) {
