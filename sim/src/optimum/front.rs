@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use kernels::units::Bytes;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::budget::{Budget, Resources, Usage};
 use super::chain::{Chain, UNREACHED};
@@ -163,33 +164,41 @@ impl<'a> Search<'a> {
     }
 
     /// Every number of rungs, low and high ones counted apart. Low rungs are below all high ones, so a ladder is one of low
-    /// rungs with a chain of high ones laid on it.
+    /// rungs with a chain of high ones laid on it: for each number of low ones a chain of its own, all side by side.
     fn of_two_kinds(&self, best: &mut [Option<Found>]) {
-        let (rungs_max, count) = (best.len() - 1, self.problem.candidates.len());
+        let rungs_max = best.len() - 1;
         let low_chain = Chain::new(&self.sums, &(0..self.split), self.origin(), rungs_max);
-        for low in 0..=low_chain.layers() {
-            if let Some(tops) = self.tops(low, 0) {
-                let top = low_chain.best(low, *tops.start()..(*tops.end()).min(self.split) + 1, &self.sums.above);
-                if let Some((cost_ns, bound)) = top {
-                    keep(&mut best[low], Found { cost_ns, rungs: low_chain.laid(low, bound).0 });
-                }
-            }
-            let fitting = (1..=rungs_max - low).take_while(|&high| self.tops(low, high).is_some()).count();
-            if fitting == 0 {
-                continue;
-            }
-            let high_chain = Chain::new(&self.sums, &(self.split..count), low_chain.cost[low].clone(), fitting);
-            for high in 1..=high_chain.layers() {
-                let Some(tops) = self.tops(low, high) else { continue };
-                let first = (*tops.start()).max(self.split + 1);
-                if let Some((cost_ns, bound)) = high_chain.best(high, first..tops.end() + 1, &self.sums.above) {
-                    let (above, below) = high_chain.laid(high, bound);
-                    let mut rungs = low_chain.laid(low, below).0;
-                    rungs.extend(above);
-                    keep(&mut best[low + high], Found { cost_ns, rungs });
-                }
+        let laid: Vec<Vec<Found>> =
+            (0..=low_chain.layers()).into_par_iter().map(|low| self.laid_on(&low_chain, low, rungs_max)).collect();
+        for found in laid.into_iter().flatten() {
+            keep(&mut best[found.rungs.len()], found);
+        }
+    }
+
+    /// The best ladders of so many low rungs, for every number of high ones.
+    fn laid_on(&self, low_chain: &Chain, low: usize, rungs_max: usize) -> Vec<Found> {
+        let count = self.problem.candidates.len();
+        let mut all = Vec::new();
+        if let Some(tops) = self.tops(low, 0) {
+            let top = low_chain.best(low, *tops.start()..(*tops.end()).min(self.split) + 1, &self.sums.above);
+            all.extend(top.map(|(cost_ns, bound)| Found { cost_ns, rungs: low_chain.laid(low, bound).0 }));
+        }
+        let fitting = (1..=rungs_max - low).take_while(|&high| self.tops(low, high).is_some()).count();
+        if fitting == 0 {
+            return all;
+        }
+        let high_chain = Chain::new(&self.sums, &(self.split..count), low_chain.cost[low].clone(), fitting);
+        for high in 1..=high_chain.layers() {
+            let Some(tops) = self.tops(low, high) else { continue };
+            let first = (*tops.start()).max(self.split + 1);
+            if let Some((cost_ns, bound)) = high_chain.best(high, first..tops.end() + 1, &self.sums.above) {
+                let (above, below) = high_chain.laid(high, bound);
+                let mut rungs = low_chain.laid(low, below).0;
+                rungs.extend(above);
+                all.push(Found { cost_ns, rungs });
             }
         }
+        all
     }
 }
 
