@@ -240,14 +240,6 @@ impl Landscape {
             })
             .collect()
     }
-
-    /// Whether a list may hold a size.
-    #[must_use]
-    pub fn may_hold(&self, list: List, size: u32) -> bool {
-        self.lists.iter().any(|sizes| {
-            sizes.list == list && sizes.candidates.binary_search_by_key(&size, |candidate| candidate.size).is_ok()
-        })
-    }
 }
 
 impl Loads {

@@ -237,7 +237,8 @@ impl Search<'_> {
         let objective = self.question.objective;
         let Some(best) = best_of(objective, &servers, price) else { return Ok(()) };
         self.found.best = Some(cheapest_as_good(objective, &servers, best));
-        self.without_dead_rungs()
+        // A single change stays one, whatever other rungs no step runs on.
+        if self.question.one_change { Ok(()) } else { self.without_dead_rungs() }
     }
 
     /// Takes rungs out of the best ladders that no step runs on: whatever they gained (they take memory from the KV pool,

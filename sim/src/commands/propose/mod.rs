@@ -200,7 +200,7 @@ fn propose(
         let proposal = ("proposal", &told.options, &told.proposal.figures);
         let servers = [("current", &current.options, &told.current.figures), proposal];
         let servers = if told.options == current.options { &servers[..1] } else { &servers };
-        verification.write(scenario, profile, servers, check_seeds[0])?;
+        verification.write(scenario, profile, servers, told.seeds[0])?;
     }
     let (mut after, offered) = if let TrafficKind::Steps(_) = traffic.kind {
         let outside = [&told.current, &told.proposal].into_iter().filter_map(cautions::outside);
@@ -208,7 +208,7 @@ fn propose(
     } else {
         let servers = [("current", &current.options), ("proposal", &told.options)];
         let servers = if told.options == current.options { &servers[..1] } else { &servers };
-        cautions::after_runs(&trials, inputs, servers, check_seeds[0]).map_err(failed)?
+        cautions::after_runs(&trials, inputs, servers, told.seeds[0]).map_err(failed)?
     };
     super::warn(&after);
     warnings.append(&mut after);
