@@ -23,6 +23,7 @@ mod engine;
 mod explain;
 mod figure;
 mod figures;
+mod history;
 pub mod json;
 mod ladder;
 mod pairs;
@@ -47,6 +48,7 @@ pub use engine::EngineReport;
 pub use explain::{Alternative, Choice, ExplainReport, RuleCheck, StepShapeReport};
 pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
+pub use history::{BatchCount, CandidateHistory, HistoryReport, Timeline, TimelineBin};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, LadderSizes, PaddedSpan};
 pub use pairs::{Difference, PairReport, Verdict};
 pub use price::{

@@ -9,6 +9,9 @@ use crate::Name;
 pub struct ProfileReport {
     /// Name of the profile, as the scenario or `--profile` gives it.
     pub name: String,
+    /// SHA-256 of the profile as `calibrate show NAME --toml` writes it, lower-case hexadecimal.
+    #[serde(default)]
+    pub sha256: String,
     /// The device the profile speaks of, for example `NVIDIA A100-SXM4-80GB`; null for a textbook profile.
     pub device: Option<String>,
     /// The model whose geometry the profile prices; null for a textbook profile.

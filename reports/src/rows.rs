@@ -23,6 +23,21 @@ pub fn run(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
     table(sink, &run_columns(intervals), rows)
 }
 
+/// Writes single runs, a row for each candidate and seed: `candidate`, `seed`, then the columns of [`run`] after the name.
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn seeds<'a>(runs: impl IntoIterator<Item = (u64, &'a CandidateReport)>, sink: &mut impl Write) -> io::Result<()> {
+    let mut columns = run_columns(false);
+    columns.splice(..1, ["candidate", "seed"].map(str::to_owned));
+    let rows = runs.into_iter().map(|(seed, candidate)| {
+        let mut row = run_row(candidate, false);
+        row.insert(1, seed.to_string());
+        row
+    });
+    table(sink, &columns, rows)
+}
+
 fn run_columns(intervals: bool) -> Vec<String> {
     let mut columns: Vec<String> = ["name", "capture_sizes", "cudagraph_mode"].map(str::to_owned).into();
     columns.extend(FIGURES.iter().flat_map(|spec| figure_columns(spec.name, intervals)));

@@ -7,6 +7,12 @@ use crate::{DescriptorRecord, EngineReport, Figure, LadderSizes, Name, PairRepor
 /// Everything `sim run` says, as one JSON document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
+    /// Version of Rungwise that ran it.
+    #[serde(default)]
+    pub version: String,
+    /// The command that gives the same figures, word by word; left out in the points of a sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// The scenario that ran.
     pub scenario: ScenarioReport,
     /// The seed of the traffic; with several seeds the first of them.

@@ -90,6 +90,9 @@ pub struct StepRecord {
     pub running: u32,
     /// Requests waiting after the step was scheduled.
     pub waiting: u32,
+    /// Requests that lost their KV blocks since the step before was scheduled, whichever rank ran that.
+    #[serde(default)]
+    pub preempted: u32,
     /// KV blocks in use after the step was scheduled, blocks.
     pub kv_used_blocks: u64,
     /// KV blocks of the pool, blocks.
@@ -100,6 +103,9 @@ pub struct StepRecord {
     pub relaxed: bool,
     /// Identity of the artifact that served: the descriptor in one line, `eager` or `compiled eager`.
     pub artifact: Name,
+    /// What the graph won (negative: lost) against the eager kind that the engine would have run, ns; null without a graph.
+    #[serde(default)]
+    pub saved_ns: Option<i64>,
     /// Predicted cost, term by term.
     pub cost: CostTerms,
     /// Some cost came from outside the range of its group.

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::{Answer, folder_with, names, scenario, sim_in};
 
+/// What `--out` always writes.
+const FILES: [&str; 5] = ["figures.csv", "history.json", "profile.toml", "requests.csv", "run.json"];
+
 fn two_candidates() -> String {
     scenario("", "[[candidate]]\nname = \"default\"\n[[candidate]]\nname = \"none\"\ncudagraph_mode = \"NONE\"\n")
 }
@@ -25,12 +28,13 @@ fn out_writes_whole_files_and_replaces_older_ones() {
     let folder = folder_with(&two_candidates());
     let read = |name: &str| fs::read_to_string(folder.path().join("deep/results").join(name)).expect("written");
     let stdout = run(folder.path(), &["--out", "deep/results", "--format", "json"]).done();
-    assert_eq!(names(&folder.path().join("deep/results")), ["requests.csv", "run.json"]);
+    assert_eq!(names(&folder.path().join("deep/results")), FILES);
     assert_eq!(read("run.json"), stdout, "the file is what is printed");
     assert_eq!(run(folder.path(), &["--format", "json"]).done(), stdout, "with and without --out");
 
     let other = run(folder.path(), &["--out", "deep/results", "--steps", "--seed", "8", "--format", "json"]).done();
-    assert_eq!(names(&folder.path().join("deep/results")), ["requests.csv", "run.json", "steps.jsonl"]);
+    let with_steps: Vec<&str> = FILES.into_iter().chain(["steps.jsonl"]).collect();
+    assert_eq!(names(&folder.path().join("deep/results")), with_steps);
     assert_ne!(stdout, other);
     assert_eq!(read("run.json"), other, "replaced");
     let text = run(folder.path(), &["--out", "deep/results", "--steps", "--seed", "8"]).done();
@@ -117,7 +121,7 @@ fn a_full_disk_leaves_the_older_files_as_they_were() {
         assert!(message.contains("cannot write") && message.contains(out), "{message}");
     }
     assert_eq!(contents(&["requests.csv", "run.json", "steps.jsonl"]), before);
-    assert_eq!(names(&folder.path().join("results")).len(), 3, "no temporary file is left");
+    assert_eq!(names(&folder.path().join("results")).len(), FILES.len() + 1, "no temporary file is left");
     assert_eq!(names(folder.path()), ["results", "scenario.toml"], "nor a folder made for nothing");
 }
 

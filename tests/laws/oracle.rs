@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use reports::{CandidateReport, Figure, RequestRecord, RunReport, StepLine, StepRecord};
+use reports::{
+    CandidateHistory, CandidateReport, Figure, HistoryReport, RequestRecord, RunReport, StepLine, StepRecord, Timeline,
+    TimelineBin,
+};
 use sim::metrics::Spread;
 use sim::observe::Event;
 use sim::scenario::WarmUp;
@@ -201,6 +204,14 @@ impl Files {
         is("padding", report.padding_ratio, ratio(padded, real))?;
         is("waste", report.waste_share, ratio(padded, real + padded))?;
         is("fallbacks", report.fallback_rate, ratio(count - graphs, count))?;
+        let saved_ns = kept.iter().filter_map(|step| step.saved_ns).sum::<i64>();
+        is("saved", report.saved_ms, Some(saved_ns as f64 / 1e6))?;
+        require(kept.iter().all(|step| step.saved_ns.is_some() == step.descriptor.is_some()), || {
+            "a step without a graph saved something, or one with a graph nothing is known of".to_owned()
+        })?;
+        if self.from_s == 0.0 {
+            is("preemptions", report.preemptions, Some(sum(|step| step.preempted.into())))?;
+        }
         is("relaxed", report.relaxed_steps, Some(sum(|step| step.relaxed.into())))?;
         is("outside", report.steps_outside_range, Some(sum(|step| step.outside_range.into())))?;
         let derived = |step: &StepRecord| u64::from(step.derived && !step.outside_range);
@@ -213,6 +224,63 @@ impl Files {
         )
     }
 }
+
+/// What charts draw, from the steps one by one.
+impl Files {
+    fn check_history(&self, history: &CandidateHistory) -> Result<(), String> {
+        let from_ns = (self.from_s * 1e9).round() as u64;
+        let mut batches: BTreeMap<Batch, [i64; 3]> = BTreeMap::new();
+        for step in self.steps.iter().filter(|step| step.start_ns >= from_ns) {
+            let rung = step.descriptor.as_ref().map(|key| key.tokens);
+            let fallback = step.fallback.as_ref().map(ToString::to_string);
+            let tally = batches.entry((step.real_rows, step.mode.to_string(), rung, fallback)).or_default();
+            let padded_rows = i64::from(step.padded_rows);
+            let one = [1, padded_rows, step.saved_ns.unwrap_or_default()];
+            tally.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+        }
+        let mut found: BTreeMap<Batch, [i64; 3]> = BTreeMap::new();
+        for batch in &history.batches {
+            let fallback = batch.fallback.as_ref().map(ToString::to_string);
+            let tally = found.entry((batch.rows, batch.mode.to_string(), batch.rung, fallback)).or_default();
+            let one = [batch.steps.cast_signed(), batch.padded_rows.cast_signed(), batch.saved_ns];
+            tally.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+        }
+        require(found == batches, || format!("history.json has {found:?}, the steps come to {batches:?}"))?;
+        self.check_timeline(&history.timeline)
+    }
+
+    fn check_timeline(&self, timeline: &Timeline) -> Result<(), String> {
+        let bin_ns = (timeline.bin_s * 1e9).round() as u64;
+        for (index, bin) in (0_u64..).zip(&timeline.bins) {
+            let inside = || self.steps.iter().filter(|step| step.start_ns / bin_ns == index);
+            let count = inside().count() as u64;
+            let rows: u64 = inside().map(|step| u64::from(step.real_rows)).sum();
+            let plain = TimelineBin {
+                start_s: index as f64 * timeline.bin_s,
+                steps: count,
+                mean_rows: (count > 0).then(|| rows as f64 / count as f64),
+                max_rows: inside().map(|step| step.real_rows).max().unwrap_or_default(),
+                no_graph: inside().filter(|step| step.descriptor.is_none()).count() as u64,
+                above_ceiling: inside().filter(|step| step.fallback.as_deref() == Some("above_ceiling")).count() as u64,
+                max_running: inside().map(|step| step.running).max().unwrap_or_default(),
+                max_waiting: inside().map(|step| step.waiting).max().unwrap_or_default(),
+                max_kv_share: inside()
+                    .map(|step| step.kv_used_blocks as f64 / step.kv_total_blocks as f64)
+                    .fold(0.0, f64::max),
+                preempted: bin.preempted,
+            };
+            require(*bin == plain, || format!("bin {index} is {bin:?}, its steps come to {plain:?}"))?;
+        }
+        let [steps, preempted] = [|bin: &TimelineBin| bin.steps, |bin: &TimelineBin| bin.preempted]
+            .map(|pick| timeline.bins.iter().map(pick).sum::<u64>());
+        let logged: u64 = self.steps.iter().map(|step| u64::from(step.preempted)).sum();
+        require(steps == self.steps.len() as u64, || format!("{steps} steps in bins, {} logged", self.steps.len()))?;
+        require(preempted == logged, || format!("{preempted} preempted in bins, {logged} logged"))
+    }
+}
+
+/// Real rows, mode, rung and fallback cause.
+type Batch = (u32, String, Option<u32>, Option<String>);
 
 fn is(what: &str, found: Figure, expected: Option<f64>) -> Result<(), String> {
     close(found.mean(), expected).map_err(|fault| format!("{what}: {fault}"))
@@ -256,11 +324,15 @@ fn the_report_agrees_with_its_own_files() {
         let left = run_binary(folder.path(), &[], "2")?;
         let run: RunReport = serde_json::from_slice(&left["run.json"]).map_err(|error| error.to_string())?;
         let files = read_files(&left, &run)?;
-        for report in &run.candidates {
+        let history: HistoryReport =
+            serde_json::from_slice(&left["history.json"]).map_err(|error| error.to_string())?;
+        require(history.candidates.len() == run.candidates.len(), || "a candidate has no history".to_owned())?;
+        for (report, history) in run.candidates.iter().zip(&history.candidates) {
             let files = &files[&report.name];
             let stated = |fault: String| format!("candidate {}: {fault}", report.name);
             files.check_requests(report, &run).map_err(stated)?;
             files.check_steps(report).map_err(stated)?;
+            files.check_history(history).map_err(stated)?;
             require(run.scenario.requests == Some(files.requests.len() as u64), || "rows are missing".to_owned())?;
             seen.add("rows", files.requests.len() as u64);
             seen.add("step lines", files.steps.len() as u64);

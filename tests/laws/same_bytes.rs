@@ -27,7 +27,7 @@ pub(crate) fn run_binary(folder: &Path, arguments: &[&str], threads: &str) -> Re
         .map_err(|error| error.to_string())?;
     require(output.status.success(), || format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))?;
     let mut left = Left::from([("standard output".to_owned(), output.stdout)]);
-    for name in ["run.json", "requests.csv", "steps.jsonl"] {
+    for name in ["run.json", "requests.csv", "figures.csv", "history.json", "profile.toml", "steps.jsonl"] {
         left.insert(name.to_owned(), fs::read(out.join(name)).map_err(|error| format!("{name}: {error}"))?);
     }
     Ok(left)

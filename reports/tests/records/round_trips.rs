@@ -25,6 +25,7 @@ fn every_report_reads_back() {
     round_trip(&samples::run_over_seeds());
     insta::assert_snapshot!("json_price", round_trip(&samples::price()));
     insta::assert_snapshot!("json_ladder", round_trip(&samples::ladder()));
+    round_trip(&samples::history());
     round_trip(&samples::startup());
     for seeds in [&[7][..], &[7, 8, 9]] {
         round_trip(&samples::sweep(seeds));
@@ -46,7 +47,8 @@ fn a_run_has_exactly_the_promised_keys_at_its_top() {
         let value: serde_json::Value = serde_json::from_str(&pretty(report)).expect("JSON");
         value.as_object().expect("an object").keys().cloned().collect()
     };
-    let mut expected = ["scenario", "seed", "engine", "profile", "warnings", "candidates"].to_vec();
+    let mut expected =
+        ["version", "command", "scenario", "seed", "engine", "profile", "warnings", "candidates"].to_vec();
     expected.sort_unstable();
     assert_eq!(keys(&samples::run()), expected);
     expected.extend(["seeds", "pairs"]);

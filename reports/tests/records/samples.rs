@@ -1,14 +1,15 @@
 //! Records with plausible figures, no two alike, so that a mixed-up column shows.
 
 use reports::{
-    Alternative, ArtifactReport, Better, BudgetCounts, CandidateReport, CaptureReport, Choice, CostTerms,
-    DescriptorRecord, Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure, FlagsFile, FlagsReport,
-    GroupReport, LadderCandidate, LadderChoice, LadderCounts, LadderReport, LadderSizes, PaddedSpan, PairReport,
-    PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport, ProposeQuestion, ProposeReport, ProposeVerdict,
-    ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck, RunReport, RungReport, RungWorth, STEP_SCHEMA,
-    SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SearchReport, Sensitivity, SensitivityPoint, SingleChange, SloReport,
-    StartMemory, StartupCandidate, StartupReport, StepHeader, StepRecord, StepShapeReport, StepTimes, SweepAxis,
-    SweepCollector, SweepManifest, SweepPoint, SweepReport, SweepSetting, SweptFile, Verdict, Warning,
+    Alternative, ArtifactReport, BatchCount, Better, BudgetCounts, CandidateHistory, CandidateReport, CaptureReport,
+    Choice, CostTerms, DescriptorRecord, Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure,
+    FlagsFile, FlagsReport, GroupReport, HistoryReport, LadderCandidate, LadderChoice, LadderCounts, LadderReport,
+    LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport,
+    ProposeQuestion, ProposeReport, ProposeVerdict, ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck,
+    RunReport, RungReport, RungWorth, STEP_SCHEMA, SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SearchReport,
+    Sensitivity, SensitivityPoint, SingleChange, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader,
+    StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
+    SweepSetting, SweptFile, Timeline, TimelineBin, Verdict, Warning,
 };
 use serde_json::json;
 
@@ -51,6 +52,7 @@ pub(crate) fn profile() -> ProfileReport {
     };
     ProfileReport {
         name: "a100-llama-3-8b".into(),
+        sha256: "a1".repeat(32),
         device: Some("NVIDIA A100-SXM4-80GB".into()),
         model: Some("Llama-3-8B".into()),
         overlap: "pipelined".into(),
@@ -172,6 +174,8 @@ pub(crate) fn run() -> RunReport {
     let mut third = with_graphs(1.25);
     third.name = "ceiling 8192 with a long name".into();
     RunReport {
+        version: "0.1.0".into(),
+        command: ["sim", "run", "scenarios/chunked.toml", "--seed", "7"].map(str::to_owned).into(),
         scenario: scenario(),
         seed: 7,
         seeds: None,
@@ -872,11 +876,13 @@ pub(crate) fn step() -> StepRecord {
         active_loras: 1,
         running: 3,
         waiting: 1,
+        preempted: 1,
         kv_used_blocks: 806,
         kv_total_blocks: 27_000,
         fallback: None,
         relaxed: true,
         artifact: "PIECEWISE 16".into(),
+        saved_ns: Some(-120_000),
         cost: cost(16_770_000),
         outside_range: false,
         derived: true,
@@ -897,5 +903,38 @@ pub(crate) fn request() -> RequestRecord {
         e2el_ms: Some(2_449.25),
         preemptions: 1,
         good: Some(true),
+    }
+}
+
+pub(crate) fn history() -> HistoryReport {
+    let batch = |rows, rung: Option<u32>, steps| BatchCount {
+        rows,
+        mode: rung.map_or("NONE", |_| "FULL").into(),
+        phase: None,
+        rung,
+        fallback: rung.is_none().then(|| "above_ceiling".into()),
+        steps,
+        padded_rows: rung.map_or(0, |rung| u64::from(rung - rows) * steps),
+        saved_ns: if rung.is_some() { -4_000 } else { 0 },
+    };
+    let bin = |start_s: f64, steps: u64| TimelineBin {
+        start_s,
+        steps,
+        mean_rows: (steps > 0).then_some(7.5),
+        max_rows: 600,
+        no_graph: steps / 2,
+        above_ceiling: steps / 2,
+        max_running: 12,
+        max_waiting: 3,
+        max_kv_share: 0.25,
+        preempted: 1,
+    };
+    HistoryReport {
+        candidates: vec![CandidateHistory {
+            candidate: "engine default".into(),
+            seeds: 1,
+            batches: vec![batch(7, Some(8), 100), batch(600, None, 4)],
+            timeline: Timeline { seed: 7, bin_s: 0.002, bins: vec![bin(0.0, 104), bin(0.002, 0)] },
+        }],
     }
 }

@@ -86,6 +86,7 @@ fn every_key_is_documented() {
     check("`sim explain`", &[value(&samples::explain())]);
     check("`steps.jsonl`, header", &[value(&samples::step_header())]);
     check("`steps.jsonl`, step", &[value(&samples::step())]);
+    check("`history.json`", &[value(&samples::history())]);
     check("`requests.csv`", &[value(&samples::request())]);
     let ((mut manifest, points), (_, over_seeds)) = (samples::sweep_points(&[7]), samples::sweep_points(&[7, 8, 9]));
     manifest.sample = Some(SweepSample { points: 4, seed: 1 });

@@ -242,6 +242,13 @@ impl<'a> RungRecorder<'a> {
     }
 }
 
+/// Nanoseconds that one step won (negative: lost) by its graph against the eager kind; `None` without a graph.
+#[must_use]
+pub fn saved_ns(step: &StepScheduled<'_>, cost: &CostModel, asynchronous: bool) -> Option<i64> {
+    let Periods { graph, eager } = step.dispatch.cause.is_none().then(|| Pair::of(step, cost, asynchronous).at(0))?;
+    Some(eager.on_line.0.cast_signed() - graph.0.cast_signed())
+}
+
 /// A graph step and the same step without its graph, by both readings of the dense table.
 struct Pair {
     graph: StepTimes,

@@ -60,6 +60,7 @@ pub fn profile(profile: &Profile, name: &str, server: &EngineOptions) -> Profile
     let shadowed = if profile.engine.attention.is_some() { "machine.attention" } else { "" };
     ProfileReport {
         name: name.to_owned(),
+        sha256: sha256(profile.to_toml().as_bytes()),
         device: Some(profile.identity.device.clone()),
         model: Some(profile.identity.model_name.clone()),
         overlap: match profile.overlap {

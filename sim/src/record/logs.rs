@@ -33,6 +33,8 @@ pub struct StepLogger<'a, W: Write> {
     setup: &'a Setup,
     /// Steps whose output has not been applied, the oldest first.
     in_flight: VecDeque<StepRecord>,
+    /// Requests preempted since the last step was scheduled.
+    preempted: u32,
 }
 
 impl<W: Write> RequestLogger<W> {
@@ -115,7 +117,7 @@ impl<'a, W: Write> StepLogger<'a, W> {
     pub fn new(sink: W, header: &StepHeader, setup: &'a Setup) -> io::Result<Self> {
         let mut log = StepLog::new(sink);
         log.header(header)?;
-        Ok(Self { log, setup, in_flight: VecDeque::new() })
+        Ok(Self { log, setup, in_flight: VecDeque::new(), preempted: 0 })
     }
 
     /// Flushes and gives the sink back.
@@ -130,7 +132,11 @@ impl<'a, W: Write> StepLogger<'a, W> {
 impl<W: Write> Observer for StepLogger<'_, W> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
-            Event::StepScheduled(scheduled) => self.in_flight.push_back(step(scheduled, self.setup)),
+            Event::RequestPreempted { .. } => self.preempted += 1,
+            Event::StepScheduled(scheduled) => {
+                let preempted = std::mem::take(&mut self.preempted);
+                self.in_flight.push_back(StepRecord { preempted, ..step(scheduled, self.setup) });
+            }
             Event::StepApplied { outcome, .. } => {
                 let mut record = self.in_flight.pop_front().expect("a step is scheduled before it is applied");
                 record.accepted = outcome.verified.iter().map(|verified| verified.accepted).sum();

@@ -3,6 +3,7 @@
 mod candidate;
 mod context;
 pub mod explain;
+mod history;
 mod ladder;
 mod logs;
 mod price;
@@ -11,6 +12,7 @@ mod step;
 
 pub use candidate::candidate;
 pub use context::{engine, hexadecimal, profile, scenario, sha256, slo};
+pub use history::history;
 pub use ladder::{ladder, ladders};
 pub use logs::{RequestLogger, StepLogger};
 pub use price::price;

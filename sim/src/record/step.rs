@@ -8,6 +8,7 @@ use crate::cost::{Execution, StepCost};
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode};
 use crate::engine::step::Chunk;
 use crate::metrics::latency::FinishedRequest;
+use crate::metrics::rungs::saved_ns;
 use crate::observe::StepScheduled;
 use crate::scenario::Scenario;
 use crate::server::setup::Setup;
@@ -83,7 +84,7 @@ pub fn step_header(
     }
 }
 
-/// One step of the step log, before its output says how many drafts were accepted.
+/// One step of the step log, without what other events tell: the preemptions before it, and the drafts its output accepts.
 #[must_use]
 pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
     let Dispatch { descriptor: key, cause, relaxed } = *step.dispatch;
@@ -105,11 +106,13 @@ pub fn step(step: &StepScheduled<'_>, setup: &Setup) -> StepRecord {
         active_loras: step.plan.shape.active_loras,
         running: step.running,
         waiting: step.waiting,
+        preempted: 0,
         kv_used_blocks: u64::from(step.usable_blocks - step.free_blocks),
         kv_total_blocks: u64::from(step.usable_blocks),
         fallback: cause.map(|cause| cause.to_string().into()),
         relaxed,
         artifact: artifact(&key, setup.cost.eager()),
+        saved_ns: saved_ns(step, &setup.cost, setup.options.asynchronous()),
         cost: cost_terms(step.cost, setup.cost.overlap, setup.options.asynchronous()),
         outside_range: !step.cost.outside.is_empty(),
         derived: !step.cost.derived.is_empty(),

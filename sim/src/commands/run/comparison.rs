@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use reports::{CandidateReport, PairReport, RunReport, Warning};
+use reports::{CandidateReport, HistoryReport, PairReport, RunReport, Warning};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::jobs::{JobResult, Jobs};
 use super::logs::Logs;
+use crate::metrics::History;
 use crate::scenario::Scenario;
 use crate::server::Setup;
 use crate::warnings::FinishedRun;
@@ -19,8 +20,8 @@ const ALL_PAIRS_MAX: usize = 16;
 /// Every candidate with every seed, run.
 #[derive(Debug)]
 pub(in crate::commands) struct Comparison<'a> {
-    inputs: &'a Inputs,
-    seeds: &'a [u64],
+    pub(super) inputs: &'a Inputs,
+    pub(super) seeds: &'a [u64],
     /// What each run came to: candidate by candidate, seeds in order.
     pub(super) results: Vec<JobResult>,
     /// The report of each of them, by candidate and seed.
@@ -53,12 +54,26 @@ impl<'a> Comparison<'a> {
         Ok(Self { inputs, seeds, results, by_candidate, warnings })
     }
 
+    /// What charts draw, for every candidate; `None` where it was not collected.
+    #[must_use]
+    pub(super) fn history(&self) -> Option<HistoryReport> {
+        let of_candidate = |runs: &[JobResult]| {
+            let histories: Option<Vec<&History>> = runs.iter().map(|run| run.history.as_ref()).collect();
+            let name = &self.inputs.scenario.candidates[runs[0].job.candidate].name;
+            Some(record::history(name, self.seeds, &histories?))
+        };
+        let candidates = self.results.chunk_by(|one, next| one.job.candidate == next.job.candidate).map(of_candidate);
+        Some(HistoryReport { candidates: candidates.collect::<Option<_>>()? })
+    }
+
     /// All of it as one report. `before` are the warnings that needed no run.
     #[must_use]
     pub(in crate::commands) fn report(&self, before: Vec<Warning>) -> RunReport {
         let (scenario, profile) = (&self.inputs.scenario, &self.inputs.profile);
         let several = self.seeds.len() > 1;
         RunReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: Vec::new(),
             scenario: record::scenario(scenario, Some(u64::from(self.results[0].end.requests_offered))),
             seed: self.seeds[0],
             seeds: several.then(|| self.seeds.to_vec()),

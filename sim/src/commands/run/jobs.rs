@@ -9,7 +9,7 @@ use super::super::inputs::Inputs;
 use super::logs::Logs;
 use super::spool::{Extent, SpoolWriter};
 use crate::engine::scheduler::Stepping;
-use crate::metrics::{Metrics, Summary};
+use crate::metrics::{History, HistoryRecorder, Metrics, Summary};
 use crate::record::{RequestLogger, StepLogger};
 use crate::server::{Replica, RunEnd, ServerError, Setup};
 
@@ -20,6 +20,8 @@ pub(super) struct Job {
     pub candidate: usize,
     /// Seed of the traffic.
     pub seed: u64,
+    /// The candidate's first run.
+    pub first_seed: bool,
     /// The first run of all.
     pub first: bool,
 }
@@ -33,6 +35,8 @@ pub(super) struct JobResult {
     pub summary: Summary,
     /// How it ended.
     pub end: RunEnd,
+    /// What charts draw of it, if results are kept.
+    pub history: Option<History>,
     /// Where its rows of requests.csv lie; empty if not asked for.
     pub requests: Vec<Extent>,
     /// Where its lines of steps.jsonl lie; empty if not asked for.
@@ -60,9 +64,11 @@ impl Jobs<'_> {
     /// The failure of the first run, in that order, that fails.
     pub(super) fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
         let jobs: Vec<Job> = (0..self.setups.len())
-            .flat_map(|candidate| seeds.iter().map(move |&seed| (candidate, seed)))
-            .enumerate()
-            .map(|(index, (candidate, seed))| Job { candidate, seed, first: index == 0 })
+            .flat_map(|candidate| seeds.iter().enumerate().map(move |(run, &seed)| (candidate, run, seed)))
+            .map(|(candidate, run, seed)| {
+                let first_seed = run == 0;
+                Job { candidate, seed, first_seed, first: first_seed && candidate == 0 }
+            })
             .collect();
         let results: Vec<Result<JobResult, Failure>> = jobs.par_iter().map(|&job| self.run_one(job)).collect();
         results.into_iter().collect()
@@ -75,11 +81,11 @@ impl Jobs<'_> {
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options);
 
         let (requests, steps) = self.loggers(job)?;
-        let mut observers = (metrics, (requests, steps));
+        let mut observers = (metrics, (self.history(job), (requests, steps)));
         let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost)
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
-        let (metrics, (requests, steps)) = observers;
+        let (metrics, (history, (requests, steps))) = observers;
         let unwritable = |error| self.failure(ServerError::Output(error));
         let finished = |log: Option<io::Result<SpoolWriter<'_>>>| {
             log.map_or(Ok(Vec::new()), |log| log.and_then(SpoolWriter::finish).map_err(unwritable))
@@ -88,15 +94,24 @@ impl Jobs<'_> {
             job,
             summary: metrics.finish(),
             end,
+            history: history.map(HistoryRecorder::finish),
             requests: finished(requests.map(RequestLogger::finish))?,
             steps: finished(steps.map(StepLogger::finish))?,
         })
     }
 
+    /// The history, if results are kept. The timeline is that of a candidate's first seed.
+    fn history(&self, job: Job) -> Option<HistoryRecorder<'_>> {
+        self.logs?;
+        let setup = &self.setups[job.candidate];
+        let (warm_up, asynchronous) = (self.inputs.scenario.warm_up, setup.options.asynchronous());
+        Some(HistoryRecorder::new(warm_up, &setup.graphs, &setup.cost, asynchronous, job.first_seed))
+    }
+
     /// The logs that were asked for. Only the first run of all writes the header of requests.csv.
     fn loggers(&self, job: Job) -> Result<Loggers<'_>, Failure> {
         let Some(logs) = self.logs else { return Ok((None, None)) };
-        let Job { candidate, seed, first } = job;
+        let Job { candidate, seed, first, .. } = job;
         let scenario = &self.inputs.scenario;
         let (name, setup) = (&scenario.candidates[candidate].name, &self.setups[candidate]);
         let requests = RequestLogger::new(logs.requests.log(), name, seed, scenario.slo, first)

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use reports::RunReport;
 
 use self::comparison::{Comparison, check_seeds, seeds};
 use self::output::OutputFolder;
@@ -56,7 +57,8 @@ pub(super) struct Arguments {
     /// Run only this candidate; may be given several times.
     #[arg(long = "candidate", value_name = "NAME")]
     candidates: Vec<String>,
-    /// Also write run.json and requests.csv into this folder, made if missing; older ones are replaced.
+    /// Also write run.json, figures.csv, requests.csv, history.json and profile.toml into this folder, made if missing;
+    /// older ones are replaced.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With --out: also write steps.jsonl, one line a step.
@@ -65,6 +67,23 @@ pub(super) struct Arguments {
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+impl Arguments {
+    /// The command that gives the same report, without what says where and how it is written.
+    fn reproduced(&self, seeds: &[u64]) -> Vec<String> {
+        let mut words = ["sim", "run"].map(str::to_owned).to_vec();
+        words.push(self.scenario.display().to_string());
+        words.extend(["--seed".to_owned(), seeds[0].to_string()]);
+        let mut option = |name: &str, value: Option<String>| {
+            words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        };
+        option("--seeds", (self.seeds > 1).then(|| self.seeds.to_string()));
+        option("--profile", self.profile.clone());
+        option("--requests", self.requests.map(|requests| requests.to_string()));
+        self.candidates.iter().for_each(|name| option("--candidate", Some(name.clone())));
+        words
+    }
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
@@ -79,9 +98,9 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let compared = Comparison::run(&inputs, &setups, &seeds, folder.as_ref().map(OutputFolder::logs))?;
     super::warn(&compared.warnings);
 
-    let report = compared.report(before);
+    let report = RunReport { command: arguments.reproduced(&seeds), ..compared.report(before) };
     if let Some(folder) = folder {
-        folder.write(&report, &compared.results)?;
+        folder.write(&report, &compared)?;
     }
     match arguments.format {
         Format::Text => reports::text::run(&report, out),

@@ -1,4 +1,4 @@
-//! `--out`: run.json, requests.csv and steps.jsonl, each whole or not at all.
+//! `--out`: the files of a run, each whole or not at all.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use reports::{AtomicFile, OutputError, RunReport, Warning};
 
 use super::super::failure::Failure;
-use super::jobs::JobResult;
+use super::comparison::Comparison;
 use super::logs::Logs;
 use super::spool::{Extent, Spool};
+
+/// What is always written; run.json, whose presence says that the rest is there, comes last.
+const FILES: [&str; 5] = ["requests.csv", "figures.csv", "history.json", "profile.toml", "run.json"];
 
 /// A folder that can be written. Folders made for it go away again unless something is written there.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl OutputFolder {
         missing.reverse();
         let made = MadeFolders { folders: missing };
         fs::create_dir_all(path).map_err(|error| OutputError::Create { path: path.to_owned(), error })?;
-        for name in ["run.json", "requests.csv"].into_iter().chain(steps.then_some("steps.jsonl")) {
+        for name in FILES.into_iter().chain(steps.then_some("steps.jsonl")) {
             drop(AtomicFile::create(path.join(name))?);
         }
         Ok(Self { path: path.to_owned(), logs: Logs::create(path, steps)?, _made: made })
@@ -65,10 +68,22 @@ impl OutputFolder {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub(super) fn write(&self, report: &RunReport, results: &[JobResult]) -> Result<(), Failure> {
-        let mut files = vec![self.file("requests.csv", |sink| {
-            join(&self.logs.requests, results.iter().map(|result| &result.requests), sink)
-        })?];
+    pub(super) fn write(&self, report: &RunReport, compared: &Comparison<'_>) -> Result<(), Failure> {
+        let results = &compared.results;
+        let history = compared.history().expect("runs that log collect it");
+        let mut files = vec![
+            self.file("requests.csv", |sink| {
+                join(&self.logs.requests, results.iter().map(|result| &result.requests), sink)
+            })?,
+            self.file("figures.csv", |sink| {
+                reports::rows::seeds(
+                    compared.by_candidate.iter().flat_map(|runs| compared.seeds.iter().copied().zip(runs)),
+                    sink,
+                )
+            })?,
+            self.file("history.json", |sink| reports::json::write_line(&history, sink))?,
+            self.file("profile.toml", |sink| sink.write_all(compared.inputs.profile.to_toml().as_bytes()))?,
+        ];
         if let Some(steps) = &self.logs.steps {
             files.push(self.file("steps.jsonl", |sink| join(steps, results.iter().map(|result| &result.steps), sink))?);
         }
