@@ -103,6 +103,10 @@ fn open_beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     // A bare file name has the parent "", which is the current folder.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
+        // The system's own word would name the temporary file.
+        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such folder"));
+    }
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
     prefix.push(".");

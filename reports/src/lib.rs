@@ -38,6 +38,7 @@ mod startup;
 mod steps;
 mod sweep;
 pub mod text;
+pub mod trace;
 
 mod warning;
 
@@ -72,6 +73,7 @@ pub use sweep::{
     BestPoint, Lead, Objectives, PointReport, SWEEP_SCHEMA, SweepAxis, SweepCollector, SweepManifest, SweepPoint,
     SweepReport, SweepSample, SweepSetting, SweepShard, SweptFile,
 };
+pub use trace::{TraceHeader, TraceLog, TraceSpan};
 pub use warning::Warning;
 
 /// A short name from a closed list (a mode, a cause): borrowed when the simulator writes it, owned when read back.

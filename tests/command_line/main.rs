@@ -11,6 +11,7 @@ mod readme;
 mod sglang;
 mod streams;
 mod sweep;
+mod trace;
 mod usage;
 
 use std::path::{Path, PathBuf};

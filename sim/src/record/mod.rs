@@ -9,6 +9,7 @@ mod logs;
 mod price;
 mod startup;
 mod step;
+mod trace;
 
 pub use candidate::candidate;
 pub use context::{engine, hexadecimal, profile, scenario, sha256, slo};
@@ -18,3 +19,4 @@ pub use logs::{RequestLogger, StepLogger};
 pub use price::price;
 pub use startup::{startup, startup_profile};
 pub use step::{artifact, cost_terms, descriptor, request, step, step_header};
+pub use trace::TraceLogger;

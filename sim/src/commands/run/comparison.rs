@@ -7,7 +7,7 @@ use reports::{CandidateReport, HistoryReport, PairReport, RunReport, Warning};
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
 use super::jobs::{JobResult, Jobs};
-use super::logs::Logs;
+use super::recording::Recording;
 use crate::metrics::History;
 use crate::scenario::Scenario;
 use crate::server::Setup;
@@ -39,9 +39,9 @@ impl<'a> Comparison<'a> {
         inputs: &'a Inputs,
         setups: &[Setup],
         seeds: &'a [u64],
-        logs: Option<&Logs>,
+        recording: Recording<'_>,
     ) -> Result<Self, Failure> {
-        let results = Jobs { inputs, setups, logs }.run(seeds)?;
+        let results = Jobs { inputs, setups, recording }.run(seeds)?;
         let by_candidate = results
             .chunk_by(|one, next| one.job.candidate == next.job.candidate)
             .map(|runs| {

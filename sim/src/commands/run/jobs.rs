@@ -6,11 +6,11 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
-use super::logs::Logs;
+use super::recording::Recording;
 use super::spool::{Extent, SpoolWriter};
 use crate::engine::scheduler::Stepping;
 use crate::metrics::{History, HistoryRecorder, Metrics, Summary};
-use crate::record::{RequestLogger, StepLogger};
+use crate::record::{RequestLogger, StepLogger, TraceLogger};
 use crate::server::{Replica, RunEnd, ServerError, Setup};
 
 /// One run: a candidate, by index, with one seed.
@@ -22,8 +22,8 @@ pub(super) struct Job {
     pub seed: u64,
     /// The candidate's first run.
     pub first_seed: bool,
-    /// The first run of all.
-    pub first: bool,
+    /// Its place among all runs, from 1.
+    pub number: u64,
 }
 
 /// What one run came to.
@@ -37,6 +37,8 @@ pub(super) struct JobResult {
     pub end: RunEnd,
     /// What charts draw of it, if results are kept.
     pub history: Option<History>,
+    /// Where its events of the trace lie; empty if not asked for.
+    pub trace: Vec<Extent>,
     /// Where its rows of requests.csv lie; empty if not asked for.
     pub requests: Vec<Extent>,
     /// Where its lines of steps.jsonl lie; empty if not asked for.
@@ -50,8 +52,8 @@ pub(super) struct Jobs<'a> {
     pub inputs: &'a Inputs,
     /// The candidates, ready.
     pub setups: &'a [Setup],
-    /// Where logs are kept, if asked for.
-    pub logs: Option<&'a Logs>,
+    /// What is kept of the runs beside their figures.
+    pub recording: Recording<'a>,
 }
 
 /// A log of requests and a log of steps, as far as they were asked for.
@@ -65,10 +67,8 @@ impl Jobs<'_> {
     pub(super) fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
         let jobs: Vec<Job> = (0..self.setups.len())
             .flat_map(|candidate| seeds.iter().enumerate().map(move |(run, &seed)| (candidate, run, seed)))
-            .map(|(candidate, run, seed)| {
-                let first_seed = run == 0;
-                Job { candidate, seed, first_seed, first: first_seed && candidate == 0 }
-            })
+            .zip(1..)
+            .map(|((candidate, run, seed), number)| Job { candidate, seed, first_seed: run == 0, number })
             .collect();
         let results: Vec<Result<JobResult, Failure>> = jobs.par_iter().map(|&job| self.run_one(job)).collect();
         results.into_iter().collect()
@@ -81,11 +81,12 @@ impl Jobs<'_> {
         let metrics = Metrics::new(scenario.slo, scenario.warm_up, &setup.cost, &setup.options);
 
         let (requests, steps) = self.loggers(job)?;
-        let mut observers = (metrics, (self.history(job), (requests, steps)));
+        let trace = self.recording.trace.map(|trace| trace.logger(&job, setup)).transpose()?;
+        let mut observers = (metrics, ((self.history(job), trace), (requests, steps)));
         let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost)
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
-        let (metrics, (history, (requests, steps))) = observers;
+        let (metrics, ((history, trace), (requests, steps))) = observers;
         let unwritable = |error| self.failure(ServerError::Output(error));
         let finished = |log: Option<io::Result<SpoolWriter<'_>>>| {
             log.map_or(Ok(Vec::new()), |log| log.and_then(SpoolWriter::finish).map_err(unwritable))
@@ -95,6 +96,7 @@ impl Jobs<'_> {
             summary: metrics.finish(),
             end,
             history: history.map(HistoryRecorder::finish),
+            trace: finished(trace.map(TraceLogger::finish))?,
             requests: finished(requests.map(RequestLogger::finish))?,
             steps: finished(steps.map(StepLogger::finish))?,
         })
@@ -102,7 +104,7 @@ impl Jobs<'_> {
 
     /// The history, if results are kept. The timeline is that of a candidate's first seed.
     fn history(&self, job: Job) -> Option<HistoryRecorder<'_>> {
-        self.logs?;
+        self.recording.logs?;
         let setup = &self.setups[job.candidate];
         let (warm_up, asynchronous) = (self.inputs.scenario.warm_up, setup.options.asynchronous());
         Some(HistoryRecorder::new(warm_up, &setup.graphs, &setup.cost, asynchronous, job.first_seed))
@@ -110,11 +112,11 @@ impl Jobs<'_> {
 
     /// The logs that were asked for. Only the first run of all writes the header of requests.csv.
     fn loggers(&self, job: Job) -> Result<Loggers<'_>, Failure> {
-        let Some(logs) = self.logs else { return Ok((None, None)) };
-        let Job { candidate, seed, first, .. } = job;
+        let Some(logs) = self.recording.logs else { return Ok((None, None)) };
+        let Job { candidate, seed, number, .. } = job;
         let scenario = &self.inputs.scenario;
         let (name, setup) = (&scenario.candidates[candidate].name, &self.setups[candidate]);
-        let requests = RequestLogger::new(logs.requests.log(), name, seed, scenario.slo, first)
+        let requests = RequestLogger::new(logs.requests.log(), name, seed, scenario.slo, number == 1)
             .map_err(|error| logs.unwritable(error))?;
         let Some(spool) = &logs.steps else { return Ok((Some(requests), None)) };
         let (profile, profile_name) = (&self.inputs.profile, &self.inputs.profile_name);
@@ -125,9 +127,9 @@ impl Jobs<'_> {
 
     /// What an observer cannot write is a log.
     fn failure(&self, error: ServerError) -> Failure {
-        match (error, self.logs) {
-            (ServerError::Output(error), Some(logs)) => logs.unwritable(error),
-            (error, _) => error.into(),
+        match error {
+            ServerError::Output(error) => self.recording.unwritable(error),
+            error => error.into(),
         }
     }
 }

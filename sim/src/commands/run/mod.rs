@@ -4,7 +4,9 @@ pub(super) mod comparison;
 mod jobs;
 mod logs;
 mod output;
+pub(super) mod recording;
 mod spool;
+mod trace;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,6 +16,8 @@ use reports::RunReport;
 
 use self::comparison::{Comparison, check_seeds, seeds};
 use self::output::OutputFolder;
+use self::recording::Recording;
+use self::trace::Trace;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
@@ -64,6 +68,9 @@ pub(super) struct Arguments {
     /// With --out: also write steps.jsonl, one line a step.
     #[arg(long, requires = "out")]
     steps: bool,
+    /// Also write start-up, captures, steps and queue as a trace, for Perfetto or Chrome's tracing page.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -90,17 +97,22 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let inputs = load(arguments)?;
     let setups = inputs.prepare_all()?;
     let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
+    let trace = arguments.trace.as_deref().map(|path| Trace::open(path, &inputs, &setups)).transpose()?;
     let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
     let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
     super::warn(&before);
     super::warn(folder.as_ref().and_then(OutputFolder::stale_steps).as_slice());
 
-    let compared = Comparison::run(&inputs, &setups, &seeds, folder.as_ref().map(OutputFolder::logs))?;
+    let recording = Recording { logs: folder.as_ref().map(OutputFolder::logs), trace: trace.as_ref() };
+    let compared = Comparison::run(&inputs, &setups, &seeds, recording)?;
     super::warn(&compared.warnings);
 
     let report = RunReport { command: arguments.reproduced(&seeds), ..compared.report(before) };
     if let Some(folder) = folder {
         folder.write(&report, &compared)?;
+    }
+    if let Some(trace) = trace {
+        trace.write(&inputs, report.command.clone(), &compared.results)?;
     }
     match arguments.format {
         Format::Text => reports::text::run(&report, out),

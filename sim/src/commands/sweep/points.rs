@@ -5,6 +5,7 @@ use reports::SweepPoint;
 
 use super::super::failure::Failure;
 use super::super::run::comparison::Comparison;
+use super::super::run::recording::Recording;
 use super::plan::Plan;
 use super::progress::Progress;
 use crate::sweep::SweepFolder;
@@ -55,8 +56,8 @@ impl Points<'_> {
         let manifest = &self.plan.manifest;
         let (inputs, setups) = self.plan.prepare(point)?;
         let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
-        let compared =
-            Comparison::run(&inputs, &setups, &manifest.seeds, None).map_err(|failure| self.plan.at(point, failure))?;
+        let compared = Comparison::run(&inputs, &setups, &manifest.seeds, Recording::default())
+            .map_err(|failure| self.plan.at(point, failure))?;
         let mut report = compared.report(before);
         // The text of a point is in no file; that of the scenario is.
         report.scenario.sha256.clone_from(&manifest.scenario.sha256);
