@@ -26,7 +26,7 @@ pub mod list;
 pub mod measure;
 #[cfg(feature = "gpu")]
 pub mod model;
-mod padding;
+pub mod padding;
 pub mod partial;
 pub mod pci;
 pub mod plan;
@@ -44,7 +44,7 @@ mod rule_probe;
 #[cfg(feature = "gpu")]
 pub mod self_check;
 pub mod served_model;
-mod show;
+pub mod show;
 pub mod smi;
 pub mod spelling;
 pub mod state;

@@ -12,26 +12,26 @@ const ROWS_LEAST: u32 = 512;
 const KNOTS_MOST: usize = 1_024;
 
 /// The largest size that steps are padded to, by the largest rung.
-pub(crate) fn rows_most(largest_rung: u32) -> u32 {
+pub fn rows_most(largest_rung: u32) -> u32 {
     largest_rung.max(ROWS_LEAST)
 }
 
 /// The same of a profile, which may know of no rung.
-pub(crate) fn rows_most_of(profile: &Profile) -> f64 {
+pub fn rows_most_of(profile: &Profile) -> f64 {
     rows_most(profile.captured_rows().last().map_or(0, |rows| *rows as u32)).into()
 }
 
 /// A table as stairs.
 #[derive(Clone, Debug)]
-pub(crate) struct TableStairs {
+pub struct TableStairs {
     /// Treads and edges, microseconds over rows.
-    pub(crate) stairs: Staircase,
+    pub stairs: Staircase,
     /// What one row more costs between edges, microseconds; `None` where no two knots lie on one tread.
-    pub(crate) row_us: Option<f64>,
+    pub row_us: Option<f64>,
     /// The interval of that, of a profile that states one.
-    pub(crate) row_interval: Option<Interval>,
+    pub row_interval: Option<Interval>,
     /// The share by which knots are taken to be off, where the profile states no intervals.
-    pub(crate) scatter: Option<f64>,
+    pub scatter: Option<f64>,
 }
 
 impl TableStairs {
@@ -40,7 +40,7 @@ impl TableStairs {
     ///
     /// A knot is as uncertain as its interval says. Published tables state none: the scatter of neighbouring knots is all
     /// that is known of their errors, and a jump must stand out of that.
-    pub(crate) fn of(group: &Group<Curve>, most: f64) -> Option<Self> {
+    pub fn of(group: &Group<Curve>, most: f64) -> Option<Self> {
         let Curve::Table(table) = &group.figures else { return None };
         let count = table.x().partition_point(|x| *x <= most);
         let (x, y) = (&table.x()[..count], &table.y()[..count]);
@@ -66,12 +66,12 @@ impl TableStairs {
     }
 
     /// The padding staircase of a profile.
-    pub(crate) fn of_profile(profile: &Profile) -> Option<Self> {
+    pub fn of_profile(profile: &Profile) -> Option<Self> {
         Self::of(&profile.machine.dense, rows_most_of(profile))
     }
 
     /// What an edge costs in percent of the time before it.
-    pub(crate) fn percent(&self, edge: &Edge) -> f64 {
+    pub fn percent(&self, edge: &Edge) -> f64 {
         let before = self.stairs.treads.iter().find(|tread| (tread.range[1] - edge.below).abs() < 0.5);
         before.map_or(0.0, |tread| 100.0 * edge.jump / tread.line.at(edge.below))
     }

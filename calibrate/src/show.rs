@@ -30,7 +30,10 @@ fn columns([name, device, model, counts]: [&str; 4], out: &mut impl Write) -> io
 }
 
 /// Everything a reader needs to judge a profile: what it is about, then group by group the figures and their origin.
-pub(crate) fn profile(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+/// The I/O error of the sink, unchanged.
+pub fn profile(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     header(profile, out)?;
     for group in profile.each_group() {
         heading(&format!("{}: {}", group.name, group.provenance.kind), out)?;

@@ -17,6 +17,7 @@
 //! can tell a closed pipe from a full disk; [`AtomicFile`] is for results that must appear whole or not at all.
 
 mod atomic;
+mod compare;
 mod cost;
 mod descriptor;
 mod engine;
@@ -26,6 +27,8 @@ mod figures;
 mod history;
 pub mod json;
 mod ladder;
+#[cfg(feature = "pages")]
+pub mod page;
 mod pairs;
 mod price;
 mod profile;
@@ -43,6 +46,10 @@ pub mod trace;
 mod warning;
 
 pub use atomic::{AtomicFile, OutputError};
+pub use compare::{
+    CompareError, ComparedFigure, ComparedPair, ComparedRun, ComparisonReport, FiguresError, Limit, RunBySeed,
+    SeedFigures, Threshold, ThresholdError, ThresholdReport,
+};
 pub use cost::CostTerms;
 pub use descriptor::DescriptorRecord;
 pub use engine::EngineReport;

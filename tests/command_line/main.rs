@@ -8,6 +8,8 @@ mod output;
 mod profiles;
 mod propose;
 mod readme;
+#[cfg(feature = "pages")]
+mod report;
 mod sglang;
 mod streams;
 mod sweep;

@@ -3,21 +3,23 @@
 //!
 //! Warnings are no part of a report's text: [`warnings`] writes them, and a command sends them to stderr.
 
+pub(crate) mod comparison;
 mod explain;
 mod grid;
 mod ladder;
-mod number;
+pub(crate) mod number;
 mod price;
 mod propose;
 mod prose;
 mod provenance;
-mod run;
-mod rungs;
+pub(crate) mod run;
+pub(crate) mod rungs;
 mod startup;
 mod sweep;
 
 use std::io::{self, Write};
 
+pub use comparison::comparison;
 pub use explain::explain;
 pub use ladder::ladder;
 pub use price::price;
@@ -47,7 +49,7 @@ pub fn warnings(warnings: &[Warning], sink: &mut impl Write) -> io::Result<()> {
 }
 
 /// The engine in one line, its options under their own names.
-fn engine_line(engine: &EngineReport) -> String {
+pub(crate) fn engine_line(engine: &EngineReport) -> String {
     let sglang = engine.name == "sglang";
     let [requests, tokens, length, ahead, in_turn] = if sglang {
         ["max_running_requests", "tokens a step up to", "context_length", "overlap scheduling", "no overlap scheduling"]
@@ -65,7 +67,7 @@ fn engine_line(engine: &EngineReport) -> String {
 }
 
 /// The service levels in one line.
-fn slo_line(scenario: &ScenarioReport) -> String {
+pub(crate) fn slo_line(scenario: &ScenarioReport) -> String {
     let Some(slo) = scenario.slo else { return "no SLO: goodput is not defined".to_owned() };
     let parts: Vec<String> = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2EL", slo.e2el_ms)]
         .iter()

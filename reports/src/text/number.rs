@@ -3,12 +3,12 @@
 use crate::{Figure, Scale};
 
 /// What stands where a figure is not defined.
-pub(super) const UNDEFINED: &str = "-";
+pub(crate) const UNDEFINED: &str = "-";
 
 const BYTES_PER_GIB: f64 = (1_u64 << 30) as f64;
 
 /// The figures of one table row, all with the same decimals so that right-aligned they can be compared at a glance.
-pub(super) fn row(figures: &[Figure], scale: Scale) -> Vec<String> {
+pub(crate) fn row(figures: &[Figure], scale: Scale) -> Vec<String> {
     if figures.iter().any(has_width) {
         precise(figures, scale)
     } else {
@@ -40,7 +40,7 @@ fn settled(figure: &Figure) -> Figure {
 }
 
 /// The figure without its interval, where an interval has no room.
-pub(super) fn without_interval(figure: &Figure) -> Figure {
+pub(crate) fn without_interval(figure: &Figure) -> Figure {
     match figure {
         Figure::Interval(interval) => Figure::from(interval.mean),
         other => *other,
@@ -79,12 +79,12 @@ fn decimals_for(largest: f64) -> usize {
 }
 
 /// A whole number with its thousands apart.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
 /// A number with fixed decimals and its thousands apart; a rounded zero carries no minus sign.
-pub(super) fn fixed(value: f64, decimals: usize) -> String {
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return UNDEFINED.to_owned();
     }
@@ -99,7 +99,7 @@ pub(super) fn fixed(value: f64, decimals: usize) -> String {
 }
 
 /// Fixed decimals, or a dash.
-pub(super) fn option(value: Option<f64>, decimals: usize) -> String {
+pub(crate) fn option(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| UNDEFINED.to_owned(), |value| fixed(value, decimals))
 }
 
@@ -115,7 +115,7 @@ fn grouped(digits: &str) -> String {
 }
 
 /// Ascending sizes in at most about `room` characters: all of them, or the ends with an ellipsis between.
-pub(super) fn sizes(sizes: &[u32], room: usize) -> String {
+pub(crate) fn sizes(sizes: &[u32], room: usize) -> String {
     let words: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     let all = words.join(" ");
     if all.len() <= room {

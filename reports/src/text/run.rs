@@ -15,7 +15,7 @@ use crate::{
 const MANY: usize = 9;
 
 /// The columns for many candidates: a figure and its short heading.
-const KEY_FIGURES: [(&str, &str); 10] = [
+pub(crate) const KEY_FIGURES: [(&str, &str); 10] = [
     ("request_goodput", "goodput, req/s"),
     ("request_throughput", "served, req/s"),
     ("output_throughput", "output, tok/s"),
@@ -29,7 +29,7 @@ const KEY_FIGURES: [(&str, &str); 10] = [
 ];
 
 /// The figures of which paired differences are shown.
-const PAIR_FIGURES: [&str; 4] = ["request_goodput", "mean_tpot_ms", "p99_tpot_ms", "p99_ttft_ms"];
+pub(crate) const PAIR_FIGURES: [&str; 4] = ["request_goodput", "mean_tpot_ms", "p99_tpot_ms", "p99_ttft_ms"];
 
 /// Longest candidate name on one line of a heading.
 const NAME_WIDTH: usize = 16;
@@ -124,7 +124,7 @@ fn figures(candidates: &[CandidateReport], sink: &mut impl Write) -> io::Result<
 }
 
 /// A row that is undefined everywhere says nothing; a detail row that is zero everywhere says no more than its absence.
-fn worth_a_row(spec: &FigureSpec, row: &[Figure]) -> bool {
+pub(crate) fn worth_a_row(spec: &FigureSpec, row: &[Figure]) -> bool {
     let detail = spec.label.starts_with(' ') || spec.group == FigureGroup::ColdStart;
     row.iter().any(|figure| figure.mean().is_some_and(|mean| !detail || mean != 0.0))
 }
@@ -224,7 +224,7 @@ fn difference_cell(difference: Option<&Difference>, spec: &FigureSpec, baseline:
 }
 
 /// The difference with its interval; below it the verdict and, where there is one, the share of the baseline's figure.
-pub(super) fn interval_and_verdict(difference: &Difference, scale: Scale, baseline: Option<f64>) -> String {
+pub(crate) fn interval_and_verdict(difference: &Difference, scale: Scale, baseline: Option<f64>) -> String {
     let Difference { mean, low, high, verdict } = *difference;
     let interval = Figure::Interval(crate::Interval { mean, low, high });
     let sign = |value: f64| if value > 0.0 { "+" } else { "" };

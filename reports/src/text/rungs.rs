@@ -73,13 +73,18 @@ fn ratio(part: &Figure, whole: &Figure) -> Figure {
 }
 
 fn summary(candidate: &CandidateReport, sink: &mut impl Write) -> io::Result<()> {
+    paragraph(sink, &format!("{}: {}", candidate.name, in_words(candidate)), "", "  ")
+}
+
+/// How many rungs of a candidate served, which of them lost, and which never did.
+pub(crate) fn in_words(candidate: &CandidateReport) -> String {
     let served = candidate.rungs.iter().filter(|rung| fired(rung)).count();
-    let mut parts = vec![format!("{}: {served} of {} rungs served", candidate.name, candidate.rungs.len())];
+    let mut parts = vec![format!("{served} of {} rungs served", candidate.rungs.len())];
     let losing = spans(&candidate.rungs, |rung| mean(&rung.saved_ms) < 0.0);
     parts.extend(losing.map(|losing| format!("replay lost on {losing}")));
     let dead = spans(&candidate.rungs, |rung| !fired(rung));
     parts.extend(dead.map(|dead| format!("dead: {dead}")));
-    paragraph(sink, &parts.join("; "), "", "  ")
+    parts.join("; ")
 }
 
 fn fired(rung: &RungReport) -> bool {
@@ -91,7 +96,7 @@ fn mean(figure: &Figure) -> f64 {
 }
 
 /// The mode, and the phase where there are graphs for each: `FULL decode`.
-fn kind(rung: &RungReport) -> String {
+pub(crate) fn kind(rung: &RungReport) -> String {
     mode_and_phase(&rung.mode, rung.phase.as_deref())
 }
 

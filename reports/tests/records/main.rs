@@ -2,6 +2,9 @@
 
 mod samples;
 
+mod comparison;
+#[cfg(feature = "pages")]
+mod page;
 mod pipes;
 mod round_trips;
 mod rows;

@@ -26,6 +26,7 @@ fn every_report_reads_back() {
     insta::assert_snapshot!("json_price", round_trip(&samples::price()));
     insta::assert_snapshot!("json_ladder", round_trip(&samples::ladder()));
     round_trip(&samples::history());
+    round_trip(&samples::comparison());
     round_trip(&samples::startup());
     for seeds in [&[7][..], &[7, 8, 9]] {
         round_trip(&samples::sweep(seeds));

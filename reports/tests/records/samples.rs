@@ -2,14 +2,14 @@
 
 use reports::{
     Alternative, ArtifactReport, BatchCount, Better, BudgetCounts, CandidateHistory, CandidateReport, CaptureReport,
-    Choice, CostTerms, DescriptorRecord, Difference, EncoderCounts, EngineReport, ExplainReport, FIGURES, Figure,
-    FlagsFile, FlagsReport, GroupReport, HistoryReport, LadderCandidate, LadderChoice, LadderCounts, LadderReport,
-    LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung, ProfileReport,
-    ProposeQuestion, ProposeReport, ProposeVerdict, ReplayCounts, ReplaySizeCounts, RequestRecord, RuleCheck,
-    RunReport, RungReport, RungWorth, STEP_SCHEMA, SWEEP_SCHEMA, Saving, Scale, ScenarioReport, SearchReport,
-    Sensitivity, SensitivityPoint, SingleChange, SloReport, StartMemory, StartupCandidate, StartupReport, StepHeader,
-    StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector, SweepManifest, SweepPoint, SweepReport,
-    SweepSetting, SweptFile, Timeline, TimelineBin, Verdict, Warning,
+    Choice, ComparisonReport, CostTerms, DescriptorRecord, Difference, EncoderCounts, EngineReport, ExplainReport,
+    FIGURES, Figure, FlagsFile, FlagsReport, GroupReport, HistoryReport, LadderCandidate, LadderChoice, LadderCounts,
+    LadderReport, LadderSizes, PaddedSpan, PairReport, PhaseReport, PriceCandidate, PriceReport, PriceRung,
+    ProfileReport, ProposeQuestion, ProposeReport, ProposeVerdict, ReplayCounts, ReplaySizeCounts, RequestRecord,
+    RuleCheck, RunBySeed, RunReport, RungReport, RungWorth, STEP_SCHEMA, SWEEP_SCHEMA, Saving, Scale, ScenarioReport,
+    SearchReport, SeedFigures, Sensitivity, SensitivityPoint, SingleChange, SloReport, StartMemory, StartupCandidate,
+    StartupReport, StepHeader, StepRecord, StepShapeReport, StepTimes, SweepAxis, SweepCollector, SweepManifest,
+    SweepPoint, SweepReport, SweepSetting, SweptFile, Timeline, TimelineBin, Verdict, Warning,
 };
 use serde_json::json;
 
@@ -937,4 +937,30 @@ pub(crate) fn history() -> HistoryReport {
             timeline: Timeline { seed: 7, bin_s: 0.002, bins: vec![bin(0.0, 104), bin(0.002, 0)] },
         }],
     }
+}
+
+/// The figures of a run's candidates seed by seed; seed k is `scales[k]` times the first.
+pub(crate) fn seed_figures(run: &RunReport, scales: &[f64]) -> Vec<SeedFigures> {
+    let seeds = run.seeds.clone().unwrap_or_else(|| vec![run.seed]);
+    let row = |candidate: &CandidateReport, (seed, scale): (&u64, &f64)| SeedFigures {
+        candidate: candidate.name.clone(),
+        seed: *seed,
+        figures: FIGURES.iter().map(|spec| (spec.get)(candidate).mean().map(|mean| mean * scale)).collect(),
+    };
+    let of_candidate = |candidate| seeds.iter().zip(scales).map(move |of_seed| row(candidate, of_seed));
+    run.candidates.iter().flat_map(of_candidate).collect()
+}
+
+/// The run over seeds against itself with other figures.
+pub(crate) fn comparison() -> ComparisonReport {
+    let (baseline, mut changed) = (run_over_seeds(), run_over_seeds());
+    changed.scenario.sha256 = "0".repeat(64);
+    changed.candidates[1].name = "other <name>".into();
+    let one =
+        RunBySeed { folder: "before".into(), report: &baseline, figures: seed_figures(&baseline, &[1.0, 1.02, 0.97]) };
+    let other =
+        RunBySeed { folder: "after".into(), report: &changed, figures: seed_figures(&changed, &[1.05, 1.06, 1.03]) };
+    let thresholds = ["request_goodput=2%", "p99_tpot_ms=2%", "p99_ttft_ms=50%"];
+    let thresholds = thresholds.map(|text| text.parse().expect("a threshold"));
+    ComparisonReport::between(&one, &other, &[], &thresholds).expect("they can be compared")
 }

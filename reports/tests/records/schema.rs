@@ -87,6 +87,7 @@ fn every_key_is_documented() {
     check("`steps.jsonl`, header", &[value(&samples::step_header())]);
     check("`steps.jsonl`, step", &[value(&samples::step())]);
     check("`history.json`", &[value(&samples::history())]);
+    check("`sim report --compare`", &[value(&samples::comparison())]);
     check("`requests.csv`", &[value(&samples::request())]);
     let ((mut manifest, points), (_, over_seeds)) = (samples::sweep_points(&[7]), samples::sweep_points(&[7, 8, 9]));
     manifest.sample = Some(SweepSample { points: 4, seed: 1 });

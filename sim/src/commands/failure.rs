@@ -60,6 +60,15 @@ pub enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     SweepFolder(#[from] FolderError),
+    /// A result cannot be read back.
+    #[cfg(feature = "pages")]
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Result(#[from] super::report::ResultError),
+    /// A candidate regressed; the comparison is written.
+    #[cfg(feature = "pages")]
+    #[error("regression: {0}")]
+    Regression(String),
     /// A result file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -115,6 +124,10 @@ impl Failure {
             | Self::Point { .. }
             | Self::NoProposal { .. }
             | Self::SweepFolder(_) => Exit::BadInput,
+            #[cfg(feature = "pages")]
+            Self::Result(_) => Exit::BadInput,
+            #[cfg(feature = "pages")]
+            Self::Regression(_) => Exit::Regression,
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Law { .. } => Exit::LawBroken,
         }

@@ -11,6 +11,8 @@ mod merge;
 mod other_graphs;
 mod price;
 mod propose;
+#[cfg(feature = "pages")]
+mod report;
 mod run;
 mod startup;
 mod sweep;
@@ -29,6 +31,7 @@ Exit codes:
   2    wrong use of the command line
   3    a bad scenario, profile or trace
   5    a law of the simulation was broken: a bug in Rungwise
+  7    a regression beyond the threshold asked for (sim report --fail-if)
   130  interrupted";
 
 const AFTER_HELP: &str = "\
@@ -65,6 +68,8 @@ enum Command {
     Propose(propose::Arguments),
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
+    #[cfg(feature = "pages")]
+    Report(report::Arguments),
     Price(price::Arguments),
     Ladder(ladder::Arguments),
     Startup(startup::Arguments),
@@ -96,6 +101,8 @@ impl Cli {
             Command::Propose(arguments) => propose::execute(&arguments, out),
             Command::Sweep(arguments) => sweep::execute(&arguments, out),
             Command::Merge(arguments) => merge::execute(&arguments, out),
+            #[cfg(feature = "pages")]
+            Command::Report(arguments) => report::execute(&arguments, out),
             Command::Price(arguments) => price::execute(&arguments, out),
             Command::Ladder(arguments) => ladder::execute(&arguments, out),
             Command::Startup(arguments) => startup::execute(&arguments, out),

@@ -76,7 +76,9 @@ pub fn profile(profile: &Profile, name: &str, server: &EngineOptions) -> Profile
     }
 }
 
-fn group(group: &AnyGroup<'_>) -> GroupReport {
+/// The provenance of one group.
+#[must_use]
+pub fn group(group: &AnyGroup<'_>) -> GroupReport {
     let provenance = group.provenance;
     GroupReport {
         group: group.name.to_owned(),

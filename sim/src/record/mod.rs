@@ -12,7 +12,7 @@ mod step;
 mod trace;
 
 pub use candidate::candidate;
-pub use context::{engine, hexadecimal, profile, scenario, sha256, slo};
+pub use context::{engine, group, hexadecimal, profile, scenario, sha256, slo};
 pub use history::history;
 pub use ladder::{ladder, ladders};
 pub use logs::{RequestLogger, StepLogger};

@@ -1,0 +1,111 @@
+//! Alternatives by two quantities, less of the one and more of the other being better, and the front of those that none beats.
+
+use std::io;
+
+use super::axis::Axis;
+use super::legend::{self, Entry};
+use super::palette::{MUTED, series};
+use super::panel::Panel;
+use super::{Svg, canvas};
+
+/// Units of the plot.
+const HEIGHT: i32 = 300;
+/// Units that the centres of two letters lie apart at least.
+const APART: f64 = 19.0;
+
+/// One alternative.
+#[derive(Clone, Debug)]
+pub(in crate::page) struct Alternative {
+    /// Its letter on the page.
+    pub(in crate::page) letter: String,
+    /// Its name.
+    pub(in crate::page) name: String,
+    /// Its place among all.
+    pub(in crate::page) place: usize,
+    /// What it costs.
+    pub(in crate::page) price: f64,
+    /// What it gives.
+    pub(in crate::page) gain: f64,
+    /// The interval of that, where there is one.
+    pub(in crate::page) interval: Option<[f64; 2]>,
+}
+
+/// Whether no other alternative costs no more and gives no less, and one of both strictly.
+pub(in crate::page) fn is_on_front(alternatives: &[Alternative], this: &Alternative) -> bool {
+    !alternatives.iter().any(|other| {
+        other.price <= this.price && other.gain >= this.gain && (other.price < this.price || other.gain > this.gain)
+    })
+}
+
+/// Draws the alternatives. `price` and `gain` name the axes, with their units.
+///
+/// # Errors
+/// That of the drawing.
+pub(in crate::page) fn front(price: &str, gain: &str, alternatives: &[Alternative]) -> io::Result<Svg> {
+    let mut entries: Vec<Entry> =
+        alternatives.iter().map(|one| Entry::letter(&one.letter, series(one.place), &one.name)).collect();
+    entries.push(Entry::line(MUTED, "front"));
+    let above = legend::height(&entries);
+    let most = alternatives.iter().map(|one| one.price).fold(0.0, f64::max);
+    let ends = |one: &Alternative| one.interval.unwrap_or([one.gain; 2]);
+    let low = alternatives.iter().map(|one| ends(one)[0]).fold(f64::INFINITY, f64::min);
+    let high = alternatives.iter().map(|one| ends(one)[1]).fold(f64::NEG_INFINITY, f64::max);
+    // No magnifying glass: a range of less than a tenth of a percent would show noise as mountains.
+    let span = (high - low).max(high.abs() * 1e-3);
+    let middle = f64::midpoint(low, high);
+    let y = Axis::linear(&format!("{gain} (not from zero)"), [middle - 0.6 * span, middle + 0.6 * span], 4);
+    canvas(above + HEIGHT, |area| {
+        legend::draw(area, &entries)?;
+        let (_, plot) = area.split_vertically(above);
+        let x = Axis::from_zero(price, most * 1.03, 8);
+        let mut panel = Panel::new(&plot, x, y)?;
+        let mut best: Vec<&Alternative> = alternatives.iter().filter(|one| is_on_front(alternatives, one)).collect();
+        best.sort_by(|a, b| a.price.total_cmp(&b.price));
+        let mut steps: Vec<(f64, f64)> = Vec::new();
+        for one in best {
+            if let Some(&(_, before)) = steps.last() {
+                steps.push((one.price, before));
+            }
+            steps.push((one.price, one.gain));
+        }
+        if steps.len() > 1 {
+            panel.line(&steps, MUTED, 2)?;
+        }
+        for one in alternatives {
+            if let Some([low, high]) = one.interval {
+                panel.line(&[(one.price, low), (one.price, high)], series(one.place), 2)?;
+            }
+        }
+        // A letter that would lie on another one moves aside, and a line leads back to its place.
+        let mut taken: Vec<(f64, f64)> = Vec::new();
+        for one in alternatives {
+            let (x, y) = panel.spot(one.price, one.gain);
+            let mut moved = 0.0;
+            while taken.iter().any(|(left, top)| (left - x - moved).hypot(top - y) < APART) {
+                moved += APART;
+            }
+            taken.push((x + moved, y));
+            if moved > 0.0 {
+                panel.leader((one.price, one.gain), moved as i32, series(one.place))?;
+            }
+            panel.letter_moved((one.price, one.gain), (moved as i32, 0), &one.letter, series(one.place))?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(price: f64, gain: f64) -> Alternative {
+        Alternative { letter: "A".into(), name: "a".into(), place: 0, price, gain, interval: None }
+    }
+
+    #[test]
+    fn the_front_is_what_nothing_beats() {
+        let all = [at(0.0, 1.0), at(1.0, 2.0), at(2.0, 1.5), at(1.0, 2.0), at(3.0, 2.0)];
+        let on: Vec<bool> = all.iter().map(|one| is_on_front(&all, one)).collect();
+        assert_eq!(on, [true, true, false, true, false], "equals do not beat each other");
+    }
+}

@@ -1,0 +1,233 @@
+//! The answer of a run in a sentence or two, and no more than its figures allow.
+
+use crate::figures::figure;
+use crate::text::number;
+use crate::{CandidateReport, Difference, FigureSpec, RunReport, Verdict};
+
+/// What candidates are judged by: the first that every candidate has.
+const JUDGED_BY: [(&str, &str); 3] =
+    [("request_goodput", "goodput"), ("request_throughput", "throughput"), ("mean_step_ms", "mean step")];
+
+/// Names that a sentence holds.
+const NAMED_MOST: usize = 4;
+
+/// The verdict.
+pub(super) fn verdict(report: &RunReport) -> String {
+    let judged = JUDGED_BY
+        .iter()
+        .find(|(name, _)| report.candidates.iter().all(|candidate| (figure(name).get)(candidate).mean().is_some()));
+    let Some((name, what)) = judged else {
+        return "No figure is defined for every candidate, so none can be called best.".to_owned();
+    };
+    let spec = figure(name);
+    match &report.candidates[..] {
+        [] => "The run has no candidate.".to_owned(),
+        [only] => format!(
+            "{} alone was run: its {what} is {}. There is nothing to compare it with.",
+            quoted(&only.name),
+            value(only, spec)
+        ),
+        all => match &report.seeds {
+            Some(seeds) => over_seeds(report, all, spec, what, seeds.len()),
+            None => of_one_seed(report, all, spec, what),
+        },
+    }
+}
+
+/// Candidates, the best first; equals keep their order.
+fn ranked<'a>(candidates: &'a [CandidateReport], spec: &FigureSpec) -> Vec<&'a CandidateReport> {
+    let mut ranked: Vec<&CandidateReport> = candidates.iter().collect();
+    let mean = |candidate: &CandidateReport| (spec.get)(candidate).mean().unwrap_or(0.0);
+    ranked.sort_by(|a, b| match spec.better {
+        crate::Better::Lower => mean(a).total_cmp(&mean(b)),
+        _ => mean(b).total_cmp(&mean(a)),
+    });
+    ranked
+}
+
+fn of_one_seed(report: &RunReport, candidates: &[CandidateReport], spec: &FigureSpec, what: &str) -> String {
+    let ranked = ranked(candidates, spec);
+    let mean = |candidate: &CandidateReport| (spec.get)(candidate).mean().unwrap_or(0.0);
+    let (best, last) = (ranked[0], ranked[ranked.len() - 1]);
+    let no_interval = "One seed has no interval: whether they differ on other traffic too, `sim run --seeds 5` tells.";
+    if mean(best).to_bits() == mean(last).to_bits() {
+        return format!(
+            "On seed {} all {} candidates have the same {what}, {}. {no_interval}",
+            report.seed,
+            candidates.len(),
+            value(best, spec)
+        );
+    }
+    let baseline = &candidates[0];
+    let against = if std::ptr::eq(best, baseline) {
+        format!("next is {} with {}", quoted(&ranked[1].name), value_and_share(ranked[1], best, spec))
+    } else {
+        format!("{} has {}", quoted(&baseline.name), value_and_share(baseline, best, spec))
+    };
+    format!(
+        "On seed {} {} has the best {what}, {}; {against}. {no_interval}",
+        report.seed,
+        quoted(&best.name),
+        value(best, spec)
+    )
+}
+
+fn over_seeds(
+    report: &RunReport,
+    candidates: &[CandidateReport],
+    spec: &FigureSpec,
+    what: &str,
+    seeds: usize,
+) -> String {
+    let ranked = ranked(candidates, spec);
+    let best = ranked[0];
+    let (mut worse, mut alike, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for other in &ranked[1..] {
+        match difference(report, &other.name, &best.name, spec.name).map(|difference| difference.verdict) {
+            Some(Verdict::Better | Verdict::Worse) => worse.push(other.name.as_str()),
+            Some(Verdict::Equal | Verdict::NotDistinguishable) => alike.push(other.name.as_str()),
+            None => unknown.push(other.name.as_str()),
+        }
+    }
+    let first = format!(
+        "Over {seeds} seeds {} has the {} mean {what}, {}",
+        quoted(&best.name),
+        if spec.better == crate::Better::Lower { "lowest" } else { "highest" },
+        value(best, spec)
+    );
+    if alike.is_empty() && unknown.is_empty() {
+        return format!("{first}, better than every other candidate on the same traffic.");
+    }
+    let mut sentences = vec![format!("{first}.")];
+    for (said, of) in [
+        ("Not distinguishable from it on the same traffic", alike),
+        ("Worse", worse),
+        ("Not compared with it", unknown),
+    ] {
+        sentences.extend((!of.is_empty()).then(|| format!("{said}: {}.", names(&of))));
+    }
+    sentences.join(" ")
+}
+
+/// The difference between two candidates in either order.
+fn difference<'a>(report: &'a RunReport, one: &str, other: &str, figure: &str) -> Option<&'a Difference> {
+    let pairs = report.pairs.as_ref()?;
+    let pair = pairs.iter().find(|pair| {
+        (pair.baseline == one && pair.candidate == other) || (pair.baseline == other && pair.candidate == one)
+    })?;
+    pair.differences.get(figure)
+}
+
+fn value(candidate: &CandidateReport, spec: &FigureSpec) -> String {
+    let figure = number::row(&[*(spec.get)(candidate)], spec.scale).concat();
+    let unit = spec.label.rsplit_once(", ").map_or("", |(_, unit)| unit);
+    format!("{figure} {unit}")
+}
+
+fn value_and_share(candidate: &CandidateReport, best: &CandidateReport, spec: &FigureSpec) -> String {
+    let mean = |candidate: &CandidateReport| (spec.get)(candidate).mean().unwrap_or(0.0);
+    let share = 100.0 * (mean(candidate) - mean(best)) / mean(best).abs();
+    let sign = if share > 0.0 { "+" } else { "" };
+    let share = if share.is_finite() { format!(" ({sign}{} %)", number::fixed(share, 2)) } else { String::new() };
+    format!("{}{share}", value(candidate, spec))
+}
+
+fn names(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMED_MOST).map(|name| quoted(name)).collect();
+    match names.len().saturating_sub(NAMED_MOST) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\u{201c}{name}\u{201d}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{EngineReport, Figure, Interval, PairReport, ProfileReport, ScenarioReport};
+
+    fn report(goodputs: &[Figure]) -> RunReport {
+        let candidate = |(place, goodput): (usize, &Figure)| CandidateReport {
+            name: ["first", "second", "third"][place].into(),
+            request_goodput: *goodput,
+            ..CandidateReport::default()
+        };
+        RunReport {
+            version: String::new(),
+            command: Vec::new(),
+            scenario: ScenarioReport { name: "s".into(), sha256: String::new(), requests: Some(1), slo: None },
+            seed: 7,
+            seeds: None,
+            engine: EngineReport {
+                name: "vllm".into(),
+                version: "0.33.0".into(),
+                runner: None,
+                max_num_seqs: 1,
+                max_num_batched_tokens: 1,
+                max_model_len: None,
+                attention_support: None,
+                async_scheduling: None,
+            },
+            profile: ProfileReport {
+                name: "p".into(),
+                sha256: String::new(),
+                device: None,
+                model: None,
+                overlap: "pipelined".into(),
+                groups: Vec::new(),
+            },
+            warnings: Vec::new(),
+            candidates: goodputs.iter().enumerate().map(candidate).collect(),
+            pairs: None,
+        }
+    }
+
+    fn pair(baseline: &str, candidate: &str, verdict: Verdict) -> PairReport {
+        let difference = Difference { mean: 0.1, low: 0.0, high: 0.2, verdict };
+        let differences = BTreeMap::from([("request_goodput".to_owned(), difference)]);
+        PairReport { baseline: baseline.into(), candidate: candidate.into(), differences }
+    }
+
+    #[test]
+    fn one_seed_never_claims_a_difference_beyond_it() {
+        let said = verdict(&report(&[4.0.into(), 5.0.into()]));
+        assert_eq!(
+            said,
+            "On seed 7 \u{201c}second\u{201d} has the best goodput, 5.000 requests/s; \u{201c}first\u{201d} has 4.000 \
+             requests/s (-20.00 %). One seed has no interval: whether they differ on other traffic too, `sim run --seeds 5` \
+             tells."
+        );
+        assert!(
+            verdict(&report(&[4.0.into(), 4.0.into()])).starts_with("On seed 7 all 2 candidates have the same goodput")
+        );
+        assert!(verdict(&report(&[4.0.into()])).contains("nothing to compare"));
+        assert!(verdict(&report(&[4.0.into(), Figure::Undefined])).starts_with("No figure is defined"));
+        assert_eq!(verdict(&report(&[])), "The run has no candidate.");
+    }
+
+    #[test]
+    fn not_distinguishable_is_a_verdict() {
+        let figure = |mean: f64| Figure::Interval(Interval { mean, low: mean - 0.5, high: mean + 0.5 });
+        let mut run = report(&[figure(4.0), figure(5.0), figure(4.9)]);
+        run.seeds = Some(vec![7, 8]);
+        run.pairs = Some(vec![
+            pair("first", "second", Verdict::Better),
+            pair("first", "third", Verdict::NotDistinguishable),
+            pair("second", "third", Verdict::NotDistinguishable),
+        ]);
+        assert_eq!(
+            verdict(&run),
+            "Over 2 seeds \u{201c}second\u{201d} has the highest mean goodput, 5.000 \u{b1}0.500 requests/s. Not \
+             distinguishable from it on the same traffic: \u{201c}third\u{201d}. Worse: \u{201c}first\u{201d}."
+        );
+        run.pairs = Some(vec![pair("first", "second", Verdict::Better), pair("second", "third", Verdict::Worse)]);
+        assert!(verdict(&run).ends_with("better than every other candidate on the same traffic."));
+        run.pairs = Some(vec![pair("first", "second", Verdict::Better)]);
+        assert!(verdict(&run).ends_with("Not compared with it: \u{201c}third\u{201d}."), "{}", verdict(&run));
+    }
+}
