@@ -24,9 +24,12 @@ mod engine;
 mod explain;
 mod figure;
 mod figures;
+#[cfg(feature = "frames")]
+pub mod frames;
 mod history;
 pub mod json;
 mod ladder;
+mod log;
 #[cfg(feature = "pages")]
 pub mod page;
 mod pairs;
@@ -58,6 +61,7 @@ pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
 pub use history::{BatchCount, CandidateHistory, HistoryReport, Timeline, TimelineBin};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, LadderSizes, PaddedSpan};
+pub use log::Log;
 pub use pairs::{Difference, PairReport, Verdict};
 pub use price::{
     BudgetCounts, EncoderCounts, PriceCandidate, PriceReport, PriceRung, ReplayCounts, ReplaySizeCounts, Saving,

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::Log;
 use crate::rows::{cell, io_error};
 
 /// One request of one candidate's run.
@@ -101,5 +102,11 @@ impl<W: Write> RequestLog<W> {
     /// The I/O error of the sink, unchanged.
     pub fn finish(self) -> io::Result<W> {
         self.rows.into_inner().map_err(csv::IntoInnerError::into_error)
+    }
+}
+
+impl<W: Write> Log<RequestRecord> for RequestLog<W> {
+    fn record(&mut self, request: &RequestRecord) -> io::Result<()> {
+        self.request(request)
     }
 }

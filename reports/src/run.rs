@@ -235,6 +235,21 @@ pub struct Fallbacks {
     pub graphs_off: Figure,
 }
 
+impl Fallbacks {
+    /// The causes with their names, in the order of the fields.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Figure); 6] {
+        [
+            ("above_ceiling", self.above_ceiling),
+            ("no_key", self.no_key),
+            ("mode_excluded", self.mode_excluded),
+            ("encoder_inputs", self.encoder_inputs),
+            ("other_rank", self.other_rank),
+            ("graphs_off", self.graphs_off),
+        ]
+    }
+}
+
 /// What the prefix cache saved; null where it is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PrefixCache {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CostTerms, DescriptorRecord, EngineReport, Name};
+use crate::{CostTerms, DescriptorRecord, EngineReport, Log, Name};
 
 /// Version of the step log that this crate writes. It rises when a field changes its meaning or goes away; a reader
 /// must refuse a log of a higher version and ignore fields it does not know.
@@ -162,5 +162,11 @@ impl<W: Write> StepLog<W> {
     fn line(&mut self, line: &LineRef<'_>) -> io::Result<()> {
         serde_json::to_writer(&mut self.sink, line)?;
         self.sink.write_all(b"\n")
+    }
+}
+
+impl<W: Write> Log<StepRecord> for StepLog<W> {
+    fn record(&mut self, step: &StepRecord) -> io::Result<()> {
+        self.step(step)
     }
 }

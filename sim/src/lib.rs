@@ -15,6 +15,7 @@ pub mod limits;
 pub mod metrics;
 pub mod observe;
 pub mod optimum;
+pub mod parquet;
 pub mod price;
 pub mod propose;
 pub mod record;

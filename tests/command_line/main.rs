@@ -5,6 +5,7 @@ mod explain;
 mod help;
 mod invalid;
 mod output;
+mod parquet;
 mod profiles;
 mod propose;
 mod readme;

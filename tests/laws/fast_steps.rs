@@ -9,6 +9,7 @@ use calibrate::profile::{Overlap, Profile};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use reports::{RequestLog, StepLog};
 use sim::engine::scheduler::Stepping;
 use sim::observe::{Event, Observer, Stretch};
 use sim::record::{self, RequestLogger, StepLogger};
@@ -62,15 +63,17 @@ fn run(house: &House, candidate: usize, stepping: Stepping) -> Result<Run, Strin
     let name = &scenario.candidates[candidate].name;
     let header = record::step_header(scenario, &house.profile, "law", scenario.traffic.seed, name, setup);
     let told = |error: io::Error| error.to_string();
-    let steps = StepLogger::new(Vec::new(), &header, setup).map_err(told)?;
-    let requests = RequestLogger::new(Vec::new(), name, scenario.traffic.seed, scenario.slo, true).map_err(told)?;
-    let mut logs = ((steps, requests), Gained::default());
+    let mut steps = StepLog::new(Vec::new());
+    steps.header(&header).map_err(told)?;
+    let requests = RequestLog::new(Vec::new()).map_err(told)?;
+    let requests = RequestLogger::new(requests, name, scenario.traffic.seed, scenario.slo);
+    let mut logs = ((StepLogger::new(steps, setup), requests), Gained::default());
     let outcome = house.serve_stepping(candidate, stepping, &mut logs)?;
     let (logs, gained) = logs;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("logs are text");
     Ok(Run {
-        steps: text(logs.0.finish().map_err(told)?),
-        requests: text(logs.1.finish().map_err(told)?),
+        steps: text(logs.0.into_log().finish().map_err(told)?),
+        requests: text(logs.1.into_log().finish().map_err(told)?),
         report: format!("{:?} {}", outcome.end, serde_json::to_string(&outcome.report).expect("a report is JSON")),
         count: outcome.end.steps,
         gained,

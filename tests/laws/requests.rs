@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use calibrate::profile::Profile;
-use reports::RequestRecord;
+use reports::{RequestLog, RequestRecord};
 use sim::record::RequestLogger;
 use sim::scenario::Slo;
 
@@ -64,12 +64,12 @@ fn preemptions_in_schedules_without_tokens_are_counted() {
     let house = House::open(PREEMPTED_WITHOUT_A_STEP, Path::new(""), profile).expect("a scenario");
     let mut observers = (
         Watched(Ledger::new(&house.setups[0])),
-        RequestLogger::new(Vec::new(), "", 0, Slo::default(), true).expect("a log"),
+        RequestLogger::new(RequestLog::new(Vec::new()).expect("a log"), "", 0, Slo::default()),
     );
     let outcome = house.serve(0, &mut observers).expect("served");
     assert!(outcome.end.preemptions > 0);
     assert_eq!(outcome.summary.steps.preemptions, outcome.end.preemptions);
-    let rows = observers.1.finish().expect("a log in memory");
+    let rows = observers.1.into_log().finish().expect("a log in memory");
     let preemptions = csv::Reader::from_reader(rows.as_slice())
         .into_deserialize()
         .map(|row: csv::Result<RequestRecord>| u64::from(row.expect("a row").preemptions))

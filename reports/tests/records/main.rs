@@ -3,6 +3,8 @@
 mod samples;
 
 mod comparison;
+#[cfg(feature = "frames")]
+mod frames;
 #[cfg(feature = "pages")]
 mod page;
 mod pipes;

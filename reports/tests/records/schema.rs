@@ -25,20 +25,37 @@ fn paths(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The first cell of every table row below the heading `## title`.
-fn documented(title: &str) -> BTreeSet<String> {
+/// One row of a table in `SCHEMA.md`.
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) unit: String,
+    pub(crate) definition: String,
+}
+
+/// The table rows below the heading `## title`.
+pub(crate) fn documented_fields(title: &str) -> Vec<Field> {
     let schema = include_str!("../../SCHEMA.md");
     let heading = format!("## {title}\n");
     let section = schema.split_once(&heading).unwrap_or_else(|| panic!("no section {title}")).1;
     let section = section.split("\n## ").next().expect("a split has a first part");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    let mut keys = BTreeSet::new();
-    for row in rows {
+    let field = |row: &str| {
         let (key, rest) = row.split_once('`').expect("the key is in back quotes");
-        assert!(keys.insert(key.to_owned()), "{title}: {key} twice");
         let cells: Vec<&str> = rest.split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 5, "{title}: {key} needs key, type, unit and definition");
         assert!(cells[1..4].iter().all(|cell| !cell.is_empty()), "{title}: {key} has an empty cell");
+        let [kind, unit, definition] = [cells[1], cells[2], cells[3]].map(str::to_owned);
+        Field { name: key.to_owned(), kind, unit, definition }
+    };
+    rows.map(field).collect()
+}
+
+/// The first cell of every table row below the heading `## title`.
+fn documented(title: &str) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    for field in documented_fields(title) {
+        assert!(keys.insert(field.name.clone()), "{title}: {} twice", field.name);
     }
     keys
 }

@@ -28,15 +28,23 @@ pub(super) struct Arguments {
     /// Also write manifest.json, figures.csv and reports.jsonl into this folder, made if missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With --out: also write figures.parquet and rungs.parquet. Needs a build with the feature `frames`.
+    #[arg(long, requires = "out")]
+    parquet: bool,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let parquet = super::parquet::check(arguments.parquet)?;
     let shards = Shards::open(&arguments.folders)?;
     if let Some(path) = &arguments.out {
-        SweepFolder::open(path, shards.manifest.clone())?.finish(shards.points()?)?;
+        let folder = SweepFolder::open(path, shards.manifest.clone())?;
+        folder.finish(shards.points()?)?;
+        if let Some(parquet) = parquet {
+            folder.write_tables(parquet)?;
+        }
     }
     answer::write(&shards.manifest, shards.points()?, arguments.format, out)
 }

@@ -9,6 +9,7 @@ mod inputs;
 mod ladder;
 mod merge;
 mod other_graphs;
+mod parquet;
 mod price;
 mod propose;
 #[cfg(feature = "pages")]

@@ -1,9 +1,9 @@
-//! Observers that write what happens: requests.csv and steps.jsonl.
+//! Observers that log what happens: requests and steps.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 
-use reports::{RequestLog, RequestRecord, StepHeader, StepLog, StepRecord};
+use reports::{Log, RequestRecord, StepRecord};
 
 use super::step::{request, step};
 use crate::engine::request::Slot;
@@ -14,9 +14,9 @@ use crate::scenario::Slo;
 use crate::server::Setup;
 use crate::time::SimTime;
 
-/// Writes one row a request, when it finishes or is refused.
-pub struct RequestLogger<W: Write> {
-    log: RequestLog<W>,
+/// Logs each request when it finishes or is refused.
+pub struct RequestLogger<L> {
+    log: L,
     candidate: String,
     seed: u64,
     slo: Slo,
@@ -27,9 +27,9 @@ pub struct RequestLogger<W: Write> {
     finished: Vec<(Slot, FinishedRequest)>,
 }
 
-/// Writes one line a step, when its output is applied.
-pub struct StepLogger<'a, W: Write> {
-    log: StepLog<W>,
+/// Logs each step when its output is applied.
+pub struct StepLogger<'a, L> {
+    log: L,
     setup: &'a Setup,
     /// Steps whose output has not been applied, the oldest first.
     in_flight: VecDeque<StepRecord>,
@@ -37,33 +37,29 @@ pub struct StepLogger<'a, W: Write> {
     preempted: u32,
 }
 
-impl<W: Write> RequestLogger<W> {
-    /// A log of one candidate and seed; only the first part of a file has the header row.
-    ///
-    /// # Errors
-    /// The I/O error of the sink.
-    pub fn new(sink: W, candidate: &str, seed: u64, slo: Slo, with_header: bool) -> io::Result<Self> {
-        Ok(Self {
-            log: if with_header { RequestLog::new(sink)? } else { RequestLog::continued(sink) },
+impl<L: Log<RequestRecord>> RequestLogger<L> {
+    /// Logs the requests of one candidate and seed.
+    #[must_use]
+    pub fn new(log: L, candidate: &str, seed: u64, slo: Slo) -> Self {
+        Self {
+            log,
             candidate: candidate.to_owned(),
             seed,
             slo,
             clock: RequestClock::default(),
             preemptions: Vec::new(),
             finished: Vec::new(),
-        })
+        }
     }
 
-    /// Flushes and gives the sink back.
-    ///
-    /// # Errors
-    /// The I/O error of the sink.
-    pub fn finish(self) -> io::Result<W> {
-        self.log.finish()
+    /// Gives the log back.
+    #[must_use]
+    pub fn into_log(self) -> L {
+        self.log
     }
 }
 
-impl<W: Write> Observer for RequestLogger<W> {
+impl<L: Log<RequestRecord>> Observer for RequestLogger<L> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::RequestArrived { slot, request, .. } => {
@@ -87,7 +83,7 @@ impl<W: Write> Observer for RequestLogger<W> {
                     preemptions: 0,
                     good: (self.slo != Slo::default()).then_some(false),
                 };
-                self.log.request(&row)?;
+                self.log.record(&row)?;
             }
             Event::RequestPreempted { slot, .. } => self.preemptions[slot.0 as usize] += 1,
             Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
@@ -101,7 +97,7 @@ impl<W: Write> Observer for RequestLogger<W> {
                     let good = (self.slo != Slo::default())
                         .then(|| Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el));
                     let preemptions = self.preemptions[slot.0 as usize];
-                    self.log.request(&request(&self.candidate, self.seed, finished, preemptions, good))?;
+                    self.log.record(&request(&self.candidate, self.seed, finished, preemptions, good))?;
                 }
             }
         }
@@ -109,27 +105,21 @@ impl<W: Write> Observer for RequestLogger<W> {
     }
 }
 
-impl<'a, W: Write> StepLogger<'a, W> {
-    /// A log that begins with `header`.
-    ///
-    /// # Errors
-    /// The I/O error of the sink.
-    pub fn new(sink: W, header: &StepHeader, setup: &'a Setup) -> io::Result<Self> {
-        let mut log = StepLog::new(sink);
-        log.header(header)?;
-        Ok(Self { log, setup, in_flight: VecDeque::new(), preempted: 0 })
+impl<'a, L: Log<StepRecord>> StepLogger<'a, L> {
+    /// Logs the steps of one candidate and seed.
+    #[must_use]
+    pub fn new(log: L, setup: &'a Setup) -> Self {
+        Self { log, setup, in_flight: VecDeque::new(), preempted: 0 }
     }
 
-    /// Flushes and gives the sink back.
-    ///
-    /// # Errors
-    /// The I/O error of the sink.
-    pub fn finish(self) -> io::Result<W> {
-        self.log.finish()
+    /// Gives the log back.
+    #[must_use]
+    pub fn into_log(self) -> L {
+        self.log
     }
 }
 
-impl<W: Write> Observer for StepLogger<'_, W> {
+impl<L: Log<StepRecord>> Observer for StepLogger<'_, L> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::RequestPreempted { .. } => self.preempted += 1,
@@ -140,7 +130,7 @@ impl<W: Write> Observer for StepLogger<'_, W> {
             Event::StepApplied { outcome, .. } => {
                 let mut record = self.in_flight.pop_front().expect("a step is scheduled before it is applied");
                 record.accepted = outcome.verified.iter().map(|verified| verified.accepted).sum();
-                self.log.step(&record)?;
+                self.log.record(&record)?;
             }
             _ => {}
         }

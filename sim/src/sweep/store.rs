@@ -5,6 +5,8 @@
 //! points/000012.json   a finished point, until all are
 //! figures.csv          every figure, a row for each point and candidate
 //! reports.jsonl        the full report of each point, a line each; written last: with it the sweep is finished
+//! figures.parquet      if asked for, and made of reports.jsonl: every figure, a row for each point and candidate
+//! rungs.parquet        with it: what served the steps, a row for each rung of a point and candidate
 //! ```
 //!
 //! Every file appears whole or not at all, so a process that is killed loses the points that it was at, and no other.
@@ -19,11 +21,14 @@ use serde_json::Value;
 
 use super::error::{FolderError, StoreError};
 use super::shard::Shard;
+use crate::parquet::Parquet;
 
 const MANIFEST: &str = "manifest.json";
 const POINTS: &str = "points";
 const FIGURES: &str = "figures.csv";
 const REPORTS: &str = "reports.jsonl";
+const FIGURES_TABLE: &str = "figures.parquet";
+const RUNGS_TABLE: &str = "rungs.parquet";
 const LOCK: &str = ".lock";
 
 /// A folder that this process alone works in.
@@ -146,6 +151,26 @@ impl SweepFolder {
         results.reports.flush().map_err(unwritable)?;
         results.figures.finish()?;
         results.reports.finish()?;
+        Ok(())
+    }
+
+    /// Writes the Parquet tables of a finished sweep.
+    ///
+    /// # Errors
+    /// The sweep is not finished, or a file cannot be written.
+    pub fn write_tables(&self, parquet: Parquet) -> Result<(), StoreError> {
+        let create = |name| AtomicFile::create(self.path.join(name));
+        let (mut figures, mut rungs) = (create(FIGURES_TABLE)?, create(RUNGS_TABLE)?);
+        let unwritable = |error| OutputError::Write { path: self.path.join(FIGURES_TABLE), error };
+        let SweepManifest { version, scenario, .. } = &self.manifest;
+        let about = [("version", &**version), ("scenario", &scenario.name), ("scenario_sha256", &scenario.sha256)];
+        let mut tables = parquet.points(&self.manifest, &about, [&mut figures, &mut rungs]).map_err(unwritable)?;
+        for point in self.finished()?.points()? {
+            tables.point(&point?).map_err(unwritable)?;
+        }
+        tables.finish().map_err(unwritable)?;
+        figures.finish()?;
+        rungs.finish()?;
         Ok(())
     }
 }
@@ -294,7 +319,7 @@ fn same_sweep(folder: &Path, there: &SweepManifest, now: &SweepManifest) -> Resu
 
 /// Results of which no manifest says what they are would be taken for this sweep's.
 fn refuse_strangers(folder: &Path) -> Result<(), FolderError> {
-    match [POINTS, FIGURES, REPORTS].into_iter().find(|name| folder.join(name).exists()) {
+    match [POINTS, FIGURES, REPORTS, FIGURES_TABLE, RUNGS_TABLE].into_iter().find(|name| folder.join(name).exists()) {
         Some(name) => Err(FolderError::new(
             format!("{} holds {name}, but no {MANIFEST} that says what it belongs to", folder.display()),
             "choose another --out, or remove that folder",
@@ -323,7 +348,8 @@ fn remove_unfinished(folder: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_ours = [MANIFEST, FIGURES, REPORTS].iter().any(|file| name.starts_with(&format!(".{file}.")));
+        let files = [MANIFEST, FIGURES, REPORTS, FIGURES_TABLE, RUNGS_TABLE];
+        let is_ours = files.iter().any(|file| name.starts_with(&format!(".{file}.")));
         let is_point = name.starts_with('.') && folder.file_name().is_some_and(|folder| folder == POINTS);
         if is_ours || is_point {
             fs::remove_file(entry.path())?;

@@ -54,6 +54,11 @@ impl<'a> Comparison<'a> {
         Ok(Self { inputs, seeds, results, by_candidate, warnings })
     }
 
+    /// The report of every candidate and seed, in order.
+    pub(super) fn by_seed(&self) -> impl Iterator<Item = (u64, &CandidateReport)> {
+        self.by_candidate.iter().flat_map(|runs| self.seeds.iter().copied().zip(runs))
+    }
+
     /// What charts draw, for every candidate; `None` where it was not collected.
     #[must_use]
     pub(super) fn history(&self) -> Option<HistoryReport> {

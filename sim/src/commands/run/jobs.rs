@@ -3,14 +3,17 @@
 use std::io;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use reports::{RequestLog, StepLog};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
+use super::logs::Logged;
 use super::recording::Recording;
 use super::spool::{Extent, SpoolWriter};
 use crate::engine::scheduler::Stepping;
 use crate::metrics::{History, HistoryRecorder, Metrics, Summary};
-use crate::record::{RequestLogger, StepLogger, TraceLogger};
+use crate::parquet::RowLog;
+use crate::record::{RequestLogger, StepLogger};
 use crate::server::{Replica, RunEnd, ServerError, Setup};
 
 /// One run: a candidate, by index, with one seed.
@@ -39,10 +42,10 @@ pub(super) struct JobResult {
     pub history: Option<History>,
     /// Where its events of the trace lie; empty if not asked for.
     pub trace: Vec<Extent>,
-    /// Where its rows of requests.csv lie; empty if not asked for.
-    pub requests: Vec<Extent>,
-    /// Where its lines of steps.jsonl lie; empty if not asked for.
-    pub steps: Vec<Extent>,
+    /// Where its requests lie; empty if not asked for.
+    pub requests: Logged,
+    /// Where its steps lie; empty if not asked for.
+    pub steps: Logged,
 }
 
 /// What all runs share.
@@ -56,8 +59,14 @@ pub(super) struct Jobs<'a> {
     pub recording: Recording<'a>,
 }
 
+/// One log as text, and as rows of a table if asked for.
+type TextAndRows<'a, L> = (L, Option<RowLog<SpoolWriter<'a>>>);
+
 /// A log of requests and a log of steps, as far as they were asked for.
-type Loggers<'a> = (Option<RequestLogger<SpoolWriter<'a>>>, Option<StepLogger<'a, SpoolWriter<'a>>>);
+type Loggers<'a> = (
+    Option<RequestLogger<TextAndRows<'a, RequestLog<SpoolWriter<'a>>>>>,
+    Option<StepLogger<'a, TextAndRows<'a, StepLog<SpoolWriter<'a>>>>>,
+);
 
 impl Jobs<'_> {
     /// Runs every candidate with every seed; the results come candidate by candidate, seeds in order.
@@ -87,18 +96,20 @@ impl Jobs<'_> {
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
         let (metrics, ((history, trace), (requests, steps))) = observers;
+        let trace = trace.map_or(Ok(Vec::new()), |log| log.finish()?.finish());
+        let requests = requests.map(RequestLogger::into_log).map(|(text, rows)| Logged::finish(text.finish()?, rows));
+        let steps = steps.map(StepLogger::into_log).map(|(text, rows)| Logged::finish(text.finish()?, rows));
         let unwritable = |error| self.failure(ServerError::Output(error));
-        let finished = |log: Option<io::Result<SpoolWriter<'_>>>| {
-            log.map_or(Ok(Vec::new()), |log| log.and_then(SpoolWriter::finish).map_err(unwritable))
-        };
+        let finished =
+            |log: Option<io::Result<Logged>>| log.transpose().map(Option::unwrap_or_default).map_err(unwritable);
         Ok(JobResult {
             job,
             summary: metrics.finish(),
             end,
             history: history.map(HistoryRecorder::finish),
-            trace: finished(trace.map(TraceLogger::finish))?,
-            requests: finished(requests.map(RequestLogger::finish))?,
-            steps: finished(steps.map(StepLogger::finish))?,
+            trace: trace.map_err(unwritable)?,
+            requests: finished(requests)?,
+            steps: finished(steps)?,
         })
     }
 
@@ -116,13 +127,21 @@ impl Jobs<'_> {
         let Job { candidate, seed, number, .. } = job;
         let scenario = &self.inputs.scenario;
         let (name, setup) = (&scenario.candidates[candidate].name, &self.setups[candidate]);
-        let requests = RequestLogger::new(logs.requests.log(), name, seed, scenario.slo, number == 1)
-            .map_err(|error| logs.unwritable(error))?;
+        let unwritable = |error| logs.unwritable(error);
+        let tables = logs.tables.as_ref();
+
+        let spool = logs.requests.log();
+        let text = if number == 1 { RequestLog::new(spool).map_err(unwritable)? } else { RequestLog::continued(spool) };
+        let rows = tables.map(|tables| tables.parquet.log(tables.requests.log(), name, seed));
+        let requests = RequestLogger::new((text, rows), name, seed, scenario.slo);
+
         let Some(spool) = &logs.steps else { return Ok((Some(requests), None)) };
         let (profile, profile_name) = (&self.inputs.profile, &self.inputs.profile_name);
         let header = crate::record::step_header(scenario, profile, profile_name, seed, name, setup);
-        let steps = StepLogger::new(spool.log(), &header, setup).map_err(|error| logs.unwritable(error))?;
-        Ok((Some(requests), Some(steps)))
+        let mut text = StepLog::new(spool.log());
+        text.header(&header).map_err(unwritable)?;
+        let rows = tables.and_then(|tables| Some(tables.parquet.log(tables.steps.as_ref()?.log(), name, seed)));
+        Ok((Some(requests), Some(StepLogger::new((text, rows), setup))))
     }
 
     /// What an observer cannot write is a log.

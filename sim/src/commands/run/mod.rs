@@ -68,6 +68,10 @@ pub(super) struct Arguments {
     /// With --out: also write steps.jsonl, one line a step.
     #[arg(long, requires = "out")]
     steps: bool,
+    /// With --out: also write the tables as Parquet: requests, rungs and figures, with --steps the steps. Needs a build with
+    /// the feature `frames`.
+    #[arg(long, requires = "out")]
+    parquet: bool,
     /// Also write start-up, captures, steps and queue as a trace, for Perfetto or Chrome's tracing page.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -94,14 +98,15 @@ impl Arguments {
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let parquet = super::parquet::check(arguments.parquet)?;
     let inputs = load(arguments)?;
     let setups = inputs.prepare_all()?;
-    let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps)).transpose()?;
     let trace = arguments.trace.as_deref().map(|path| Trace::open(path, &inputs, &setups)).transpose()?;
+    let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps, parquet)).transpose()?;
     let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
     let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
     super::warn(&before);
-    super::warn(folder.as_ref().and_then(OutputFolder::stale_steps).as_slice());
+    super::warn(&folder.as_ref().map(OutputFolder::stale).unwrap_or_default());
 
     let recording = Recording { logs: folder.as_ref().map(OutputFolder::logs), trace: trace.as_ref() };
     let compared = Comparison::run(&inputs, &setups, &seeds, recording)?;

@@ -62,10 +62,21 @@ impl Spool {
     /// # Errors
     /// If the spool cannot be read or the sink not written.
     pub(super) fn copy(&self, log: &[Extent], sink: &mut impl Write) -> io::Result<()> {
+        self.each_block(log, |block| sink.write_all(block))
+    }
+
+    /// Gives one log block by block. A block begins and ends where writes began and ended.
+    ///
+    /// # Errors
+    /// If the spool cannot be read, or what `take` returns.
+    pub(super) fn each_block(&self, log: &[Extent], mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut block = Vec::new();
         for extent in log {
             guard.0.seek(SeekFrom::Start(extent.start))?;
-            io::copy(&mut (&mut guard.0).take(extent.bytes), sink)?;
+            block.resize(extent.bytes as usize, 0);
+            guard.0.read_exact(&mut block)?;
+            take(&block)?;
         }
         Ok(())
     }

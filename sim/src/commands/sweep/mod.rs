@@ -78,12 +78,16 @@ pub(super) struct Arguments {
     /// that holds the same sweep, finished or not, is gone on with.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With --out: also write figures.parquet and rungs.parquet. Needs a build with the feature `frames`.
+    #[arg(long, requires = "out")]
+    parquet: bool,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let parquet = super::parquet::check(arguments.parquet)?;
     let threads = usize::from(arguments.threads.unwrap_or(0));
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Failure::Usage {
         message: format!("cannot start {threads} threads: {error}"),
@@ -98,6 +102,9 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     if !folder.is_finished() {
         pool.install(|| Points { plan: &plan }.run_into(&folder))?;
         folder.finish(plan.numbers.iter().map(|&point| folder.point(point)))?;
+    }
+    if let Some(parquet) = parquet {
+        folder.write_tables(parquet)?;
     }
     answer::write(&plan.manifest, folder.finished()?.points()?, arguments.format, out)
 }
