@@ -123,7 +123,9 @@ class Pages:
 
 
 def run(sim, *arguments, cwd):
-    subprocess.run([sim, *arguments], cwd=cwd, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run([sim, *arguments], cwd=cwd, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"sim {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
 
 
 def main():
@@ -143,10 +145,21 @@ def main():
         scenario, double = str(ROOT / "scenarios/chunked.toml"), str(ROOT / "tests/calibrate/double.toml")
         run(arguments.sim, "run", scenario, "--requests", "1000", "--out", "chunked", cwd=folder)
         run(arguments.sim, "run", scenario, "--requests", "200", "--seeds", "3", "--out", "seeds", cwd=folder)
+        # Names that are long, and names that would be markup if they could.
+        text = (ROOT / "scenarios/chunked.toml").read_text()
+        names = {
+            "engine default": "a long name of many words that goes on and on " * 2 + "and ends here",
+            "textbook": "<script>console.error('" + "x" * 80 + "')</script>",
+        }
+        for name, other in names.items():
+            text = text.replace(f'"{name}"', f'"{other}"')
+        (folder / "names.toml").write_text(text)
+        run(arguments.sim, "run", "names.toml", "--requests", "200", "--out", "names", cwd=folder)
         made = {
             "chunked": (["chunked"], 20),
             "profile": ([double], 3),
             "builtin": (["chunked/profile.toml"], 1),
+            "names": (["names"], 20),
             "several": (["seeds", "chunked/profile.toml"], 20),
             "compared": (["--compare", "chunked", "chunked", "--format", "html"], 0),
         }

@@ -204,6 +204,20 @@ fn other_traffic_is_refused_or_pointed_out() {
     assert!(compare("seed").refused(3).contains("no seed is common to both"));
     assert!(compare("fewer").refused(3).contains("not of the same traffic"));
     let other = compare("rate");
-    assert!(other.stderr.contains("warning[other_scenario]") && other.stderr.contains("warning[other_profile]"));
+    for code in ["other_scenario", "other_profile", "other_traffic"] {
+        assert!(other.stderr.contains(&format!("warning[{code}]")), "{}", other.stderr);
+    }
     assert!(other.done().contains("have no interval"));
+
+    let edited = |from: &str, to: &str, out: &str| {
+        let text = scenario("", CANDIDATES).replace(from, to);
+        fs::write(folder.path().join("edited.toml"), text).expect("writable");
+        sim_in(folder.path(), &["run", "edited.toml", "--out", out]).done();
+        compare(out)
+    };
+    let prompts = edited("prompt = 100", "prompt = 101", "prompts").refused(3);
+    assert!(prompts.contains("before and prompts were sent other prompts"), "{prompts}");
+    let server = edited("max_num_seqs = 64", "max_num_seqs = 32", "server");
+    assert!(server.stderr.contains("other_scenario") && !server.stderr.contains("other_traffic"), "{}", server.stderr);
+    server.done();
 }

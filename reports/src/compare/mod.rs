@@ -275,7 +275,7 @@ fn warnings([one, other]: &[ComparedRun; 2], seeds: &[u64]) -> Vec<Warning> {
         "scenario file",
         &short(&one.scenario.sha256),
         &short(&other.scenario.sha256),
-        "where its traffic differs too, so do the requests, and differences say little of the candidates",
+        "differences are of everything that was changed in it, not of the candidates alone",
     );
     differs(
         "other_profile",

@@ -5,7 +5,7 @@ use std::io;
 use super::document::{Block, Part, Section, Table};
 use super::run::{all_figures, front_charts, provenance};
 use crate::text::{self, number};
-use crate::{CandidateReport, Difference, LadderChoice, ProposeReport, Scale, Verdict};
+use crate::{CandidateReport, Difference, LadderChoice, ProposeQuestion, ProposeReport, Scale, Verdict};
 
 /// The proposal as a part of a page.
 ///
@@ -13,9 +13,11 @@ use crate::{CandidateReport, Difference, LadderChoice, ProposeReport, Scale, Ver
 /// That of a drawing, which has no reason to fail.
 pub fn proposal(name: &str, report: &ProposeReport) -> io::Result<Part> {
     let choices = choices(report);
-    let mut sections = vec![Section::brief("Choices", vec![Block::Table(table(report, &choices))])];
-    sections[0].blocks.push(Block::Folded("All figures".to_owned(), vec![Block::Table(all_figures(&choices))]));
-    sections.push(Section::new("Goodput against memory and start-up", front_charts(&choices)?));
+    let candidates: Vec<CandidateReport> =
+        choices.iter().map(|(name, choice)| CandidateReport { name: name.clone(), ..choice.figures.clone() }).collect();
+    let all = Block::Folded("All figures".to_owned(), vec![Block::Table(all_figures(&candidates))]);
+    let mut sections = vec![Section::brief("Choices", vec![Block::Table(table(&choices)), all])];
+    sections.push(Section::new("Pareto front: service against memory and start-up", front_charts(&candidates)?));
     sections.push(Section::brief("What each rung is worth", vec![rungs(report)]));
     sections.push(Section::brief("How far the answer holds", vec![sensitivity(report)]));
     sections.push(Section::brief("Flags", flags(report)));
@@ -28,7 +30,7 @@ pub fn proposal(name: &str, report: &ProposeReport) -> io::Result<Part> {
         ("Scenario", report.scenario.name.clone()),
         ("Engine", text::engine_line(&report.engine)),
         ("Traffic", traffic.join("; ")),
-        ("Objective", report.asked.objective.to_string()),
+        ("Asked for", asked(&report.asked)),
     ];
     Ok(Part {
         title: format!("Proposal for {}", report.scenario.name),
@@ -38,38 +40,73 @@ pub fn proposal(name: &str, report: &ProposeReport) -> io::Result<Part> {
     })
 }
 
-/// Current, proposal, single change and front as candidates with names of their own.
-fn choices(report: &ProposeReport) -> Vec<CandidateReport> {
-    let of = |name: String, choice: &LadderChoice| CandidateReport { name, ..choice.figures.clone() };
-    let mut choices = vec![of("current".to_owned(), &report.current), of("proposal".to_owned(), &report.proposal)];
-    choices.extend(report.one_change.as_ref().map(|change| of("one change".to_owned(), &change.choice)));
-    choices.extend(report.front.iter().enumerate().map(|(place, choice)| of(format!("front {}", place + 1), choice)));
+/// Objective and budgets in words.
+fn asked(asked: &ProposeQuestion) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let mut parts = vec![format!("objective {}", asked.objective.replace('_', " "))];
+    parts.extend(asked.graph_memory_bytes.map(|limit| format!("graph memory <= {} GiB", number::fixed(gib(limit), 2))));
+    parts.extend(asked.startup_s.map(|limit| format!("start-up <= {limit} s")));
+    parts.extend(asked.descriptors.map(|limit| format!("descriptors <= {}", number::count(limit.into()))));
+    if parts.len() == 1 {
+        parts.push("no budget".to_owned());
+    }
+    parts.extend((!asked.also.is_empty()).then(|| format!("also varied: {}", asked.also.join(", "))));
+    parts.join("; ")
+}
+
+/// Current, proposal, single change and front, each once, with names of their own.
+fn choices(report: &ProposeReport) -> Vec<(String, &LadderChoice)> {
+    let mut choices = vec![("current".to_owned(), &report.current)];
+    let mut add = |name: String, choice| {
+        let same = |(_, known): &&mut (String, &LadderChoice)| is_same(known, choice);
+        match choices.iter_mut().find(same) {
+            // What lies on the front under another name already is no second choice.
+            Some(_) if name.starts_with("front") => {}
+            Some((known, _)) => *known = format!("{known}, {name}"),
+            None => choices.push((name, choice)),
+        }
+    };
+    add("proposal".to_owned(), &report.proposal);
+    if let Some(change) = &report.one_change {
+        let sizes = [change.from, change.to].into_iter().flatten().map(|size| size.to_string());
+        let sizes = sizes.collect::<Vec<_>>().join(" to ");
+        add(format!("one change: {} {sizes}", change.kind), &change.choice);
+    }
+    for (place, choice) in report.front.iter().enumerate() {
+        add(format!("front {}", place + 1), choice);
+    }
     choices
 }
 
-fn table(report: &ProposeReport, choices: &[CandidateReport]) -> Table {
+fn is_same(one: &LadderChoice, other: &LadderChoice) -> bool {
+    one.lists == other.lists && one.settings == other.settings
+}
+
+fn table(choices: &[(String, &LadderChoice)]) -> Table {
     let columns = [
         "choice",
         "lists",
         "settings",
         "goodput, requests/s",
+        "throughput, requests/s",
         "TPOT p99, ms",
+        "step time of a request, ms",
         "graphs, GiB",
         "start-up, s",
         "descriptors",
     ];
     let mut table = Table::of_words("Ladders with what they come to", &columns);
-    let mut given = vec![&report.current, &report.proposal];
-    given.extend(report.one_change.as_ref().map(|change| &change.choice));
-    given.extend(&report.front);
-    for (place, (choice, figures)) in given.into_iter().zip(choices).enumerate() {
+    for (place, (name, choice)) in choices.iter().enumerate() {
+        let figures = &choice.figures;
         let lists = choice.lists.iter().map(|list| format!("{} {}", list.phase, number::sizes(&list.sizes, 60)));
         table.row([
-            format!("{} {}", super::letter(place), figures.name),
+            format!("{} {name}", super::letter(place)),
             lists.collect::<Vec<_>>().join("\n"),
             choice.settings.join("\n"),
             number::row(&[figures.request_goodput], Scale::Plain).concat(),
+            number::row(&[figures.request_throughput], Scale::Plain).concat(),
             number::row(&[figures.p99_tpot_ms], Scale::Plain).concat(),
+            number::row(&[choice.step_ms_per_request], Scale::Plain).concat(),
             number::row(&[figures.graph_memory_bytes], Scale::Gib).concat(),
             number::row(&[figures.startup_s], Scale::Plain).concat(),
             number::row(&[figures.descriptors_captured], Scale::Plain).concat(),
@@ -88,6 +125,8 @@ fn rungs(report: &ProposeReport) -> Block {
         "rows of its steps",
         "goodput with it",
         "TPOT p99 with it, ms",
+        "step time of a request with it, ms",
+        "mean step with it, ms",
         "memory, MiB",
         "start-up, s",
     ];
@@ -100,6 +139,8 @@ fn rungs(report: &ProposeReport) -> Block {
             rung.rows.map_or_else(String::new, |[first, last]| format!("{first} to {last}")),
             difference(&rung.request_goodput),
             difference(&rung.p99_tpot_ms),
+            difference(&rung.step_ms_per_request),
+            difference(&rung.mean_step_ms),
             number::fixed(rung.memory_bytes as f64 / f64::from(1 << 20), 1),
             number::fixed(rung.startup_s, 2),
         ]);

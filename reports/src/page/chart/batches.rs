@@ -5,7 +5,7 @@ use std::io;
 use super::axis::Axis;
 use super::legend::{self, Entry};
 use super::palette::{EAGER, EDGE, EXACT, INK, LIMIT, PADDED, series};
-use super::panel::{Anchor, Panel};
+use super::panel::Panel;
 use super::{DrawError, Svg, canvas};
 
 /// Units of the staircase, and of the steps below it.
@@ -50,8 +50,7 @@ impl Batches<'_> {
     /// # Errors
     /// That of the drawing.
     pub(in crate::page) fn draw(&self) -> io::Result<Svg> {
-        let last_rows = self.bars.last().map_or(1, |bar| bar.rows);
-        let most = self.up_to.unwrap_or_else(|| last_rows.max(self.rungs.last().copied().unwrap_or(1)));
+        let most = self.last();
         let name = "rows of a step before padding, rows";
         let x = match self.up_to {
             Some(last) => Axis::whole(name, 1.0, f64::from(last), 16),
@@ -134,7 +133,7 @@ impl Batches<'_> {
             // A label that would reach the next edge is left out; the table has them all.
             let room = shown.get(place + 1).map_or(f64::INFINITY, |next| panel.width_of([*edge, *next]));
             if super::text_width(&label, super::LABEL_PX) + 4.0 < room {
-                panel.at_top(edge + 0.5, (4, 8), &label, EDGE, Anchor::Right)?;
+                panel.beside(edge + 0.5, true, &label, EDGE)?;
             }
         }
         Ok(())
@@ -162,11 +161,10 @@ impl Batches<'_> {
         }
         let Some(ceiling) = self.rungs.last().copied().filter(|rung| x.holds(f64::from(*rung))) else { return Ok(()) };
         panel.upright(f64::from(ceiling), LIMIT, 2)?;
-        let near_the_end = panel.width_of([f64::from(ceiling), f64::from(self.last())]) < 100.0;
-        let (moved, anchor) = if near_the_end { ((-5, 8), Anchor::Left) } else { ((5, 8), Anchor::Right) };
-        panel.at_top(f64::from(ceiling), moved, &format!("ceiling {ceiling}"), LIMIT, anchor)
+        panel.beside(f64::from(ceiling), true, &format!("ceiling {ceiling}"), LIMIT)
     }
 
+    /// The last row shown.
     fn last(&self) -> u32 {
         let last_rows = self.bars.last().map_or(1, |bar| bar.rows);
         self.up_to.unwrap_or_else(|| last_rows.max(self.rungs.last().copied().unwrap_or(1)))

@@ -5,7 +5,7 @@ use std::io;
 use super::axis::Axis;
 use super::legend::{self, Entry};
 use super::palette::{LIMIT, series};
-use super::panel::{Anchor, Panel};
+use super::panel::Panel;
 use super::{Svg, canvas};
 
 /// Units of the plot.
@@ -45,12 +45,8 @@ pub(in crate::page) fn curves(name: &str, curves: &[Curve], slo_ms: Option<f64>)
         let mut panel = Panel::new(&plot, x, Axis::from_zero("requests that took no longer, %", 100.0, 5))?;
         if let Some(slo) = slo_ms {
             panel.upright(slo, LIMIT, 2)?;
-            let (moved, anchor) = match panel.width_of([slo, high]) {
-                room if room < 120.0 => ((-5, -10), Anchor::Left),
-                _ => ((5, -10), Anchor::Right),
-            };
             // At the bottom, where the curves are no more.
-            panel.text((slo, 0.0), moved, &format!("SLO {slo} ms"), LIMIT, anchor)?;
+            panel.beside(slo, false, &format!("SLO {slo} ms"), LIMIT)?;
         }
         for curve in curves {
             let percent: Vec<(f64, f64)> = curve.points.iter().map(|(ms, share)| (*ms, 100.0 * share)).collect();

@@ -73,25 +73,37 @@ pub(in crate::page) fn front(price: &str, gain: &str, alternatives: &[Alternativ
         }
         for one in alternatives {
             if let Some([low, high]) = one.interval {
-                panel.line(&[(one.price, low), (one.price, high)], series(one.place), 2)?;
+                panel.line(&[(one.price, low), (one.price, high)], MUTED, 1)?;
             }
         }
         // A letter that would lie on another one moves aside, and a line leads back to its place.
         let mut taken: Vec<(f64, f64)> = Vec::new();
+        let mut moves = Vec::with_capacity(alternatives.len());
         for one in alternatives {
             let (x, y) = panel.spot(one.price, one.gain);
-            let mut moved = 0.0;
-            while taken.iter().any(|(left, top)| (left - x - moved).hypot(top - y) < APART) {
-                moved += APART;
-            }
-            taken.push((x + moved, y));
-            if moved > 0.0 {
-                panel.leader((one.price, one.gain), moved as i32, series(one.place))?;
-            }
-            panel.letter_moved((one.price, one.gain), (moved as i32, 0), &one.letter, series(one.place))?;
+            let is_free =
+                |(right, down): &(f64, f64)| !taken.iter().any(|(l, t)| (l - x - right).hypot(t - y - down) < APART);
+            let moved = aside().find(is_free).unwrap_or_default();
+            taken.push((x + moved.0, y + moved.1));
+            moves.push((moved.0 as i32, moved.1 as i32));
+        }
+        for (one, moved) in alternatives.iter().zip(&moves).filter(|(_, moved)| **moved != (0, 0)) {
+            panel.leader((one.price, one.gain), *moved, MUTED)?;
+        }
+        for (one, moved) in alternatives.iter().zip(&moves) {
+            panel.letter_moved((one.price, one.gain), *moved, &one.letter, series(one.place))?;
         }
         Ok(())
     })
+}
+
+/// Where a letter may lie beside its place, the nearest first.
+fn aside() -> impl Iterator<Item = (f64, f64)> {
+    let rings = (1..=6).flat_map(|ring| {
+        let far = APART * f64::from(ring);
+        [(far, 0.0), (far, -far), (0.0, -far), (-far, -far), (-far, 0.0), (far, far), (0.0, far), (-far, far)]
+    });
+    std::iter::once((0.0, 0.0)).chain(rings)
 }
 
 #[cfg(test)]

@@ -159,11 +159,11 @@ impl<'a, 'b> Panel<'a, 'b> {
     }
 
     /// A line from a pair of values to what was moved aside from it, with a dot where it belongs.
-    pub(super) fn leader(&mut self, (x, y): (f64, f64), moved: i32, stroke: Shade) -> Result<(), DrawError> {
+    pub(super) fn leader(&mut self, (x, y): (f64, f64), moved: (i32, i32), stroke: Shade) -> Result<(), DrawError> {
         let (left, top) = self.at(x, y);
-        let points = [(left, top), (left, top + 14), (left + moved, top + 14), (left + moved, top)];
+        let points = [(left, top), (left + moved.0, top + moved.1)];
         self.area.draw(&PathElement::new(points, ShapeStyle::from(stroke.rgb()).stroke_width(1)))?;
-        self.area.draw(&Circle::new((left, top + 14), 2, stroke.rgb().filled()))
+        self.dot(x, y, stroke)
     }
 
     /// Units of a pair of values in this panel.
@@ -191,18 +191,15 @@ impl<'a, 'b> Panel<'a, 'b> {
         self.area.draw(&Text::new(text.to_owned(), point, style(LABEL_PX - 1.0, shade, false, anchor)))
     }
 
-    /// A text at the upper end of the panel, moved by some units.
-    pub(super) fn at_top(
-        &mut self,
-        x: f64,
-        moved: (i32, i32),
-        text: &str,
-        shade: Shade,
-        anchor: Anchor,
-    ) -> Result<(), DrawError> {
+    /// A text beside an upright line, at the upper or the lower end of the panel; left of it where the panel ends.
+    pub(super) fn beside(&mut self, x: f64, at_top: bool, text: &str, shade: Shade) -> Result<(), DrawError> {
         let (left, above) = self.area.get_base_pixel();
-        let (x, y) = self.chart.backend_coord(&(self.x.place(x), self.y.range[1]));
-        let point = (x - left + moved.0, y - above + moved.1);
+        let end = self.y.range[usize::from(at_top)];
+        let (at, y) = self.chart.backend_coord(&(self.x.place(x), end));
+        let (last, _) = self.chart.backend_coord(&(self.x.range[1], end));
+        let fits = super::text_width(text, LABEL_PX) + 4.0 < f64::from(last - at);
+        let (aside, anchor) = if fits { (4, Anchor::Right) } else { (-4, Anchor::Left) };
+        let point = (at - left + aside, y - above + if at_top { 8 } else { -10 });
         self.area.draw(&Text::new(text.to_owned(), point, style(LABEL_PX - 1.0, shade, false, anchor)))
     }
 

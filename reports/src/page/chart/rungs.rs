@@ -37,19 +37,28 @@ pub(in crate::page) fn captured_rungs(rungs: &[CapturedRung]) -> io::Result<Svg>
     let above = legend::height(&entries);
     let labels: Vec<String> = rungs.iter().map(|rung| format!("{:.0}", rung.rows)).collect();
     let x = Axis::categories("captured size, rows (captured from right to left)", &labels, f64::from(WIDTH) - 90.0);
-    canvas(above + PARTS.iter().sum::<i32>(), |area| {
+    let grew = rungs.iter().map(|rung| rung.pool_mib).fold(0.0, f64::max);
+    // A pool that did not grow, for another mode had grown it before, is not drawn.
+    let [time_height, memory_height] = if grew > 0.0 { PARTS } else { [PARTS[1], 0] };
+    canvas(above + time_height + memory_height, |area| {
         legend::draw(area, &entries)?;
         let (_, rest) = area.split_vertically(above);
-        let (time, memory) = rest.split_vertically(PARTS[0]);
+        let (time, memory) = rest.split_vertically(time_height);
         let most = rungs.iter().map(|rung| rung.capture_ms + rung.instantiate_ms).fold(0.0, f64::max);
-        let mut panel = Panel::new(&time, x.bare(), Axis::from_zero("time of a capture, ms", most, 4))?;
+        let mut panel = Panel::new(
+            &time,
+            if grew > 0.0 { x.bare() } else { x.clone() },
+            Axis::from_zero("time of a capture, ms", most, 4),
+        )?;
         for (place, rung) in rungs.iter().enumerate() {
             let across = [place as f64 + 0.15, place as f64 + 0.85];
             panel.bar(across, [0.0, rung.capture_ms], part(0))?;
             panel.bar(across, [rung.capture_ms, rung.capture_ms + rung.instantiate_ms], part(1))?;
         }
-        let most = rungs.iter().map(|rung| rung.pool_mib).fold(0.0, f64::max);
-        let mut panel = Panel::new(&memory, x.clone(), Axis::from_zero("growth of the pool, MiB", most, 4))?;
+        if grew == 0.0 {
+            return Ok(());
+        }
+        let mut panel = Panel::new(&memory, x.clone(), Axis::from_zero("growth of the pool, MiB", grew, 4))?;
         for (place, rung) in rungs.iter().enumerate() {
             panel.bar([place as f64 + 0.15, place as f64 + 0.85], [0.0, rung.pool_mib], part(4))?;
         }

@@ -5,7 +5,7 @@ use std::io;
 use super::axis::Axis;
 use super::legend::{self, Entry};
 use super::palette::{EDGE, INK, series};
-use super::panel::{Anchor, Panel};
+use super::panel::Panel;
 use super::{Svg, canvas};
 
 /// Units of the plot.
@@ -38,7 +38,7 @@ pub(in crate::page) fn stairs(name: &str, knots: &[[f64; 2]], edges: &[f64], run
             let label = format!("{edge:.0}");
             let room = edges.get(place + 1).map_or(f64::INFINITY, |next| panel.width_of([*edge, *next]));
             if super::text_width(&label, super::LABEL_PX) + 4.0 < room {
-                panel.at_top(edge + 0.5, (4, 8), &label, EDGE, Anchor::Right)?;
+                panel.beside(edge + 0.5, true, &label, EDGE)?;
             }
         }
         panel.line(&points, series(0), 2)?;

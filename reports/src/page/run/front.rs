@@ -14,7 +14,7 @@ const BYTES_PER_GIB: f64 = (1_u64 << 30) as f64;
 
 /// The section.
 pub(super) fn section(report: &RunReport) -> io::Result<Section> {
-    Ok(Section::new("Goodput against memory and start-up", charts(&report.candidates)?))
+    Ok(Section::new("Pareto front: service against memory and start-up", charts(&report.candidates)?))
 }
 
 /// A chart for memory and one for start-up, or why there is none.

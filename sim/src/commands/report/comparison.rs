@@ -15,8 +15,9 @@ pub(super) fn execute(arguments: &Arguments, format: ReportFormat, out: &mut imp
     let [baseline, candidate] = &arguments.inputs[..] else { unreachable!("two inputs, checked before") };
     let (baseline, candidate) = (RunFolder::open(baseline)?, RunFolder::open(candidate)?);
     let names: Vec<(String, String)> = arguments.candidates.iter().map(|given| names(given, &baseline)).collect();
-    let report = ComparisonReport::between(&baseline.by_seed()?, &candidate.by_seed()?, &names, &arguments.fail_if)
+    let mut report = ComparisonReport::between(&baseline.by_seed()?, &candidate.by_seed()?, &names, &arguments.fail_if)
         .map_err(ResultError::from)?;
+    report.warnings.extend(other_traffic(&baseline, &candidate, &report)?);
     crate::commands::warn(&report.warnings);
     crate::commands::warn(&unproven(&report));
     let file = arguments.out.as_deref();
@@ -32,6 +33,44 @@ pub(super) fn execute(arguments: &Arguments, format: ReportFormat, out: &mut imp
         .map(|passed| format!("{} of `{}` ({})", passed.figure, passed.candidate, passed.threshold))
         .collect();
     if regressed.is_empty() { Ok(()) } else { Err(Failure::Regression(regressed.join(", "))) }
+}
+
+/// Where the scenarios differ, whether their requests do, by what both runs wrote of them.
+///
+/// # Errors
+/// Other prompts: the two are not of the same traffic, and their differences would say nothing.
+fn other_traffic(
+    baseline: &RunFolder,
+    candidate: &RunFolder,
+    report: &ComparisonReport,
+) -> Result<Option<Warning>, ResultError> {
+    let pair = match &report.pairs[..] {
+        [pair, ..] if report.baseline.scenario.sha256 != report.candidate.scenario.sha256 => pair,
+        _ => return Ok(None),
+    };
+    let offered =
+        (baseline.offered(&pair.baseline, &report.seeds)?, candidate.offered(&pair.candidate, &report.seeds)?);
+    let (Some(one), Some(other)) = offered else { return Ok(None) };
+    if one.prompts != other.prompts {
+        return Err(ResultError::new(
+            format!(
+                "the runs are not of the same traffic: {} and {} were sent other prompts",
+                baseline.name(),
+                candidate.name()
+            ),
+            "run both with the same [traffic] of the scenario and the same seeds",
+        ));
+    }
+    let differ: Vec<&str> = [("arrivals", one.arrivals != other.arrivals), ("outputs", one.outputs != other.outputs)]
+        .into_iter()
+        .filter_map(|(what, differ)| differ.then_some(what))
+        .collect();
+    let message = format!(
+        "the prompts are the same, the {} are not: another rate or other lengths; or clients that wait for their answers, or \
+         requests cut at another max_model_len",
+        differ.join(" and the ")
+    );
+    Ok((!differ.is_empty()).then(|| Warning::general("other_traffic", message)))
 }
 
 /// `NAME=OTHER`, or a name that both have. A name may hold `=` itself: what the baseline has, counts.

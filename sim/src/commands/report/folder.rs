@@ -10,6 +10,7 @@ use reports::{HistoryReport, RunBySeed, RunReport, SeedFigures};
 use serde::de::DeserializeOwned;
 
 use super::error::ResultError;
+use super::requests::Offered;
 use super::{requests, staircase};
 use crate::commands::failure::Failure;
 use crate::record;
@@ -82,6 +83,18 @@ impl RunFolder {
         let figures = SeedFigures::read(BufReader::new(file))
             .map_err(|error| ResultError::broken(&path, error.line, &error.problem, AGAIN))?;
         Ok(RunBySeed { folder: self.name(), report: &self.report, figures })
+    }
+
+    /// The requests that a candidate was offered with some seeds; `None` without requests.csv.
+    ///
+    /// # Errors
+    /// requests.csv is broken.
+    pub(super) fn offered(&self, candidate: &str, seeds: &[u64]) -> Result<Option<Offered>, ResultError> {
+        let Some(path) = self.existing("requests.csv") else { return Ok(None) };
+        let file = File::open(&path).map_err(|error| ResultError::unreadable(&path, &error))?;
+        requests::offered(BufReader::new(file), candidate, seeds)
+            .map(Some)
+            .map_err(|fault| ResultError::broken(&path, fault.line, &fault.problem, AGAIN))
     }
 
     fn history(&self) -> Result<Option<HistoryReport>, ResultError> {

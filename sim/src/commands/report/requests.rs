@@ -75,6 +75,34 @@ pub(super) fn latencies(
     Ok(found)
 }
 
+/// What requests one candidate was offered, in the order of their rows: to tell traffic that is the same from other traffic.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Offered {
+    /// Seed, number and prompt of each.
+    pub(super) prompts: Vec<(u64, u64, u32)>,
+    /// Arrival of each, s.
+    pub(super) arrivals: Vec<f64>,
+    /// Output of each that finished, tokens.
+    pub(super) outputs: Vec<u32>,
+}
+
+/// Reads the requests of one candidate with some seeds.
+///
+/// # Errors
+/// A row that is no request.
+pub(super) fn offered(source: impl Read, candidate: &str, seeds: &[u64]) -> Result<Offered, Fault> {
+    let mut offered = Offered::default();
+    for row in csv::Reader::from_reader(source).deserialize::<RequestRecord>() {
+        let request = row.map_err(|error| Fault::of(&error))?;
+        if request.candidate == candidate && seeds.contains(&request.seed) {
+            offered.prompts.push((request.seed, request.id, request.prompt_tokens));
+            offered.arrivals.push(request.arrival_s);
+            offered.outputs.extend((request.outcome == "finished").then_some(request.output_tokens));
+        }
+    }
+    Ok(offered)
+}
+
 /// Whether the warm-up cut leaves the request out. The cut is a number of requests, the same with every seed, or a time.
 fn before_cut(request: &RequestRecord, candidate: &CandidateReport) -> bool {
     let settled = |figure: &Figure| match figure {
@@ -95,5 +123,61 @@ fn problem(error: &csv::Error) -> String {
         }
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reports::ColdStart;
+
+    use super::*;
+
+    const ROWS: &str = "\
+candidate,seed,id,arrival_s,prompt_tokens,output_tokens,outcome,ttft_ms,tpot_ms,e2el_ms,preemptions,good
+a,7,0,0.5,10,2,finished,100.0,10.0,110.0,0,true
+a,7,1,1.5,11,2,finished,200.0,20.0,220.0,0,true
+a,7,2,2.5,12,0,refused,,,,0,false
+b,7,0,0.5,10,2,finished,100.0,10.0,110.0,0,true
+b,7,1,1.5,11,2,finished,200.0,20.0,220.0,0,true
+b,7,2,2.5,12,0,refused,,,,0,false
+";
+
+    fn candidates(cut: ColdStart) -> Vec<CandidateReport> {
+        ["a", "b"]
+            .map(|name| CandidateReport { name: name.into(), cold_start: cut, ..CandidateReport::default() })
+            .into()
+    }
+
+    fn counted(cut: ColdStart) -> [u64; 2] {
+        let found = latencies(ROWS.as_bytes(), &candidates(cut), Some(3)).expect("sound");
+        [found[0].ttft.total(), found[1].e2el.total()]
+    }
+
+    #[test]
+    fn what_the_cut_leaves_out_is_not_counted() {
+        let varying = Figure::over_seeds(&[Figure::from(1.0), Figure::from(2.0)]);
+        assert_eq!(counted(ColdStart::default()), [2, 2], "without a cut all that finished");
+        assert_eq!(counted(ColdStart { requests: 1_u64.into(), until_s: varying, ..ColdStart::default() }), [1, 1]);
+        assert_eq!(counted(ColdStart { requests: varying, until_s: 1.0.into(), ..ColdStart::default() }), [1, 1]);
+    }
+
+    #[test]
+    fn rows_that_are_missing_or_foreign_are_faults() {
+        let faults = |rows: &str, expected| {
+            latencies(rows.as_bytes(), &candidates(ColdStart::default()), Some(expected)).expect_err("a fault")
+        };
+        let missing = faults(&ROWS[..ROWS.len() - 30], 3);
+        assert_eq!(missing.line, 7, "{missing:?}");
+        assert!(faults(ROWS, 4).problem.contains("3 requests of candidate `a`, the run had 4"));
+        let foreign = faults(&ROWS.replace("b,7,1", "c,7,1"), 3);
+        assert_eq!((foreign.line, foreign.problem.contains("`c` is not one of run.json")), (6, true));
+    }
+
+    #[test]
+    fn offered_requests_are_those_of_one_candidate() {
+        let found = offered(ROWS.as_bytes(), "b", &[7]).expect("sound");
+        assert_eq!(found.prompts, [(7, 0, 10), (7, 1, 11), (7, 2, 12)]);
+        assert_eq!((found.arrivals.len(), found.outputs), (3, vec![2, 2]));
+        assert_eq!(offered(ROWS.as_bytes(), "b", &[8]).expect("sound"), Offered::default());
     }
 }
