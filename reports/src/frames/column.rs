@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use polars_core::prelude::DataType;
+use polars::prelude::DataType;
 
 /// One column of a table. Every cell may be null.
 #[derive(Clone, Debug, PartialEq, Eq)]

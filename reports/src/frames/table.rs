@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use polars_core::prelude::{
+use polars::prelude::{
     BooleanChunkedBuilder, ChunkedBuilder, Column as FrameColumn, DataFrame, DataType, Float64Type, Int64Type,
     IntoColumn, IntoSeries, ListBuilderTrait, ListPrimitiveChunkedBuilder, PlSmallStr, PolarsError,
     PrimitiveChunkedBuilder, Schema, StringChunkedBuilder, UInt32Type, UInt64Type,

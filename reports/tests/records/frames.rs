@@ -2,7 +2,7 @@
 
 use std::io::{self, Cursor};
 
-use polars_core::prelude::{AnyValue, DataFrame};
+use polars::prelude::{AnyValue, DataFrame};
 use polars_io::SerReader;
 use polars_io::prelude::ParquetReader;
 use reports::frames::{
