@@ -33,6 +33,7 @@ pub fn html(document: &Document, sink: &mut impl Write) -> io::Result<()> {
             }
             body {
                 a.skip href="#content" { "Skip to the content" }
+                (hatch())
                 header {
                     h1 { (document.title) }
                     @if let [part] = &document.parts[..] { (facts(part)) }
@@ -61,6 +62,18 @@ pub fn html(document: &Document, sink: &mut impl Write) -> io::Result<()> {
     let page = page.into_string().replace(|c: char| c.is_control() && c != '\n' && c != '\t', "?");
     sink.write_all(page.as_bytes())?;
     sink.write_all(b"\n")
+}
+
+/// The hatch of steps without a graph, for all charts.
+fn hatch() -> Markup {
+    html! {
+        svg.patterns width="0" height="0" aria-hidden="true" focusable="false" {
+            pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                rect.ground width="6" height="6" {}
+                rect.stripe width="1.5" height="6" {}
+            }
+        }
+    }
 }
 
 fn contents(document: &Document) -> Markup {

@@ -105,8 +105,8 @@ fn structure(html: &str) -> String {
     for piece in pieces(html) {
         match piece {
             Piece::Open(name, _) if VOID.contains(&name) => {}
-            Piece::Open(name, _) => {
-                if ["main", "nav", "section", "figure", "svg"].contains(&name) {
+            Piece::Open(name, tag) => {
+                if ["main", "nav", "section", "figure"].contains(&name) || tag.contains("class=\"chart\"") {
                     lines.push(format!("{}<{name}>", "  ".repeat(open.len().saturating_sub(2))));
                 }
                 open.push(name);
@@ -131,7 +131,7 @@ fn chart_texts(html: &str) -> String {
     let (mut inside, mut label) = (false, false);
     for piece in pieces(html) {
         match piece {
-            Piece::Open("svg", tag) => {
+            Piece::Open("svg", tag) if tag.contains("class=\"chart\"") => {
                 assert!(tag.contains("role=\"img\"") && tag.contains("aria-labelledby"), "{tag}");
                 charts.push(Vec::new());
                 inside = true;

@@ -32,8 +32,12 @@ pub(in crate::page) const PAPER: Shade = shade([0xFF, 0xFF, 0xFE], [0x15, 0x18, 
 pub(in crate::page) const EXACT: Shade = shade([0x0B, 0x4F, 0x8A], [0x4F, 0x9F, 0xE0], "");
 /// Steps and rows that were padded.
 pub(in crate::page) const PADDED: Shade = shade([0x9C, 0xC3, 0xE4], [0x9F, 0xC9, 0xEC], "");
+/// From the mean up to the most.
+pub(in crate::page) const BAND: Shade = shade([0xB9, 0xD3, 0xEA], [0x2B, 0x4C, 0x69], "");
 /// Steps without a graph.
 pub(in crate::page) const EAGER: Shade = shade([0xB8, 0x4A, 0x0C], [0xF0, 0x8C, 0x4A], "");
+/// Steps without a graph for other causes than their size.
+pub(in crate::page) const EAGER_OTHER: Shade = shade([0xE3, 0xB4, 0x90], [0xA6, 0x66, 0x3C], "");
 /// Milliseconds won.
 pub(in crate::page) const WON: Shade = shade([0x0C, 0x6B, 0x4C], [0x4C, 0xC3, 0x96], "");
 /// Milliseconds lost.
@@ -98,13 +102,30 @@ const PAPER_ON_DARK: Shade = shade([0xFF, 0xFF, 0xFD], [0x10, 0x13, 0x17], "");
 
 /// Every colour that a chart may use.
 fn all() -> impl Iterator<Item = Shade> {
-    let roles = [INK, MUTED, GRID, PAPER, EXACT, PADDED, EAGER, WON, LOST, LIMIT, EDGE, INK_ON_LIGHT, PAPER_ON_DARK];
+    let roles = [
+        INK,
+        MUTED,
+        GRID,
+        PAPER,
+        EXACT,
+        PADDED,
+        EAGER,
+        EAGER_OTHER,
+        WON,
+        LOST,
+        LIMIT,
+        EDGE,
+        INK_ON_LIGHT,
+        PAPER_ON_DARK,
+    ];
     roles.into_iter().chain(SERIES).chain(PARTS)
 }
 
-/// The rules of the style sheet that belong to the colours: dashes, and the shades of a dark page.
+/// The rules of the style sheet that belong to the colours: dashes and hatches, and the shades of a dark page.
 pub(in crate::page) fn style_rules() -> String {
-    let mut rules = String::new();
+    // Steps without a graph are hatched: in print they are else as dark as exact hits. The page defines the hatch.
+    let (light, dark) = (Shade::hex(EAGER.light), Shade::hex(EAGER.dark));
+    let mut rules = format!(":root{{--eager:{light}}}.chart rect[fill=\"{light}\"]{{fill:url(#hatch) {light}}}\n");
     for shade in all().filter(|shade| !shade.dashes.is_empty()) {
         let _ = writeln!(
             rules,
@@ -113,7 +134,7 @@ pub(in crate::page) fn style_rules() -> String {
             shade.dashes
         );
     }
-    rules.push_str("@media screen and (prefers-color-scheme: dark){\n");
+    let _ = writeln!(rules, "@media screen and (prefers-color-scheme: dark){{\n:root{{--eager:{dark}}}");
     for shade in all() {
         let (light, dark) = (Shade::hex(shade.light), Shade::hex(shade.dark));
         let _ = writeln!(rules, ".chart [fill=\"{light}\"]{{fill:{dark}}}.chart [stroke=\"{light}\"]{{stroke:{dark}}}");

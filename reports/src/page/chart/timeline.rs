@@ -4,7 +4,7 @@ use std::io;
 
 use super::axis::Axis;
 use super::legend::{self, Entry};
-use super::palette::{EAGER, LIMIT, PADDED, series};
+use super::palette::{BAND, EAGER, EAGER_OTHER, LIMIT, series};
 use super::panel::{Anchor, Panel};
 use super::{Svg, canvas};
 use crate::Timeline;
@@ -21,10 +21,12 @@ pub(in crate::page) fn timeline(timeline: &Timeline, ceiling: Option<u32>) -> io
     let end = bins.last().map_or(1.0, |bin| bin.start_s + timeline.bin_s);
     let most_rows = bins.iter().map(|bin| bin.max_rows).max().unwrap_or(1).max(ceiling.unwrap_or(1));
     let entries = {
-        let mut entries =
-            vec![Entry::line(series(0), "mean rows of a step"), Entry::fill(PADDED, "up to the most rows")];
+        let mut entries = vec![Entry::line(series(0), "mean rows of a step"), Entry::fill(BAND, "up to the most rows")];
         entries.extend(ceiling.map(|_| Entry::line(LIMIT, "ceiling")));
-        entries.push(Entry::fill(EAGER, "steps without a graph"));
+        entries.push(Entry::fill(EAGER, "no graph: above the ceiling"));
+        if bins.iter().any(|bin| bin.no_graph > bin.above_ceiling) {
+            entries.push(Entry::fill(EAGER_OTHER, "no graph: other causes"));
+        }
         entries.push(Entry::line(series(2), "running, most"));
         entries.push(Entry::line(series(1), "waiting, most"));
         entries
@@ -45,12 +47,12 @@ pub(in crate::page) fn timeline(timeline: &Timeline, ceiling: Option<u32>) -> io
                 .filter_map(|bin| Some((middle(bin.start_s), bin.mean_rows?, f64::from(bin.max_rows))))
                 .collect();
             if band.len() > 1 {
-                panel.band(&band, PADDED)?;
+                panel.band(&band, BAND)?;
                 panel.line(&band.iter().map(|&(x, mean, _)| (x, mean)).collect::<Vec<_>>(), series(0), 2)?;
             }
             if let [(x, mean, most)] = band[..] {
                 let half = timeline.bin_s / 2.0;
-                panel.bar([x - half, x + half], [mean, most], PADDED)?;
+                panel.bar([x - half, x + half], [mean, most], BAND)?;
                 panel.line(&[(x - half, mean), (x + half, mean)], series(0), 2)?;
             }
         }
@@ -62,7 +64,9 @@ pub(in crate::page) fn timeline(timeline: &Timeline, ceiling: Option<u32>) -> io
         let mut panel = Panel::new(&eager, x.bare(), Axis::from_zero("steps without a graph, %", 100.0, 2))?;
         for bin in bins {
             let across = [bin.start_s, (bin.start_s + timeline.bin_s).min(end)];
-            panel.bar(across, [0.0, share(bin.no_graph, bin.steps)], EAGER)?;
+            let (above, all) = (share(bin.above_ceiling, bin.steps), share(bin.no_graph, bin.steps));
+            panel.bar(across, [0.0, above], EAGER)?;
+            panel.bar(across, [above, all], EAGER_OTHER)?;
         }
         let most = bins.iter().map(|bin| bin.max_running.max(bin.max_waiting)).max().unwrap_or(1);
         let mut panel = Panel::new(&queue, x.clone(), Axis::from_zero("requests", f64::from(most), 3))?;

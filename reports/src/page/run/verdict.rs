@@ -1,5 +1,7 @@
 //! The answer of a run in a sentence or two, and no more than its figures allow.
 
+use std::cmp::Ordering;
+
 use crate::figures::figure;
 use crate::text::number;
 use crate::{CandidateReport, Difference, FigureSpec, RunReport, Verdict};
@@ -98,6 +100,14 @@ fn over_seeds(
     if alike.is_empty() && unknown.is_empty() {
         return format!("{first}, better than every other candidate on the same traffic.");
     }
+    if alike.len() + 1 == candidates.len() {
+        let told = format!(
+            "Over {seeds} seeds the {what} of no candidate is distinguishable from that of {} on the same traffic, {}.",
+            quoted(&best.name),
+            value(best, spec)
+        );
+        return told + &cheapest(candidates).unwrap_or_default();
+    }
     let mut sentences = vec![format!("{first}.")];
     for (said, of) in [
         ("Not distinguishable from it on the same traffic", alike),
@@ -107,6 +117,20 @@ fn over_seeds(
         sentences.extend((!of.is_empty()).then(|| format!("{said}: {}.", names(&of))));
     }
     sentences.join(" ")
+}
+
+/// Of candidates that serve alike the one with the least graph memory, as a sentence.
+fn cheapest(candidates: &[CandidateReport]) -> Option<String> {
+    let bytes = |candidate: &CandidateReport| candidate.graph_memory_bytes.mean();
+    let least = candidates
+        .iter()
+        .filter(|one| bytes(one).is_some())
+        .min_by(|a, b| bytes(a).partial_cmp(&bytes(b)).unwrap_or(Ordering::Equal))?;
+    Some(format!(
+        " {} takes the least graph memory, {}.",
+        quoted(&least.name),
+        value(least, figure("graph_memory_bytes"))
+    ))
 }
 
 /// The difference between two candidates in either order.
@@ -227,6 +251,16 @@ mod tests {
         );
         run.pairs = Some(vec![pair("first", "second", Verdict::Better), pair("second", "third", Verdict::Worse)]);
         assert!(verdict(&run).ends_with("better than every other candidate on the same traffic."));
+        run.pairs =
+            Some(vec![pair("first", "second", Verdict::NotDistinguishable), pair("second", "third", Verdict::Equal)]);
+        for (candidate, bytes) in run.candidates.iter_mut().zip([3_u64 << 30, 2 << 30, 1 << 30]) {
+            candidate.graph_memory_bytes = bytes.into();
+        }
+        assert_eq!(
+            verdict(&run),
+            "Over 2 seeds the goodput of no candidate is distinguishable from that of \u{201c}second\u{201d} on the same \
+             traffic, 5.000 \u{b1}0.500 requests/s. \u{201c}third\u{201d} takes the least graph memory, 1.00 GiB."
+        );
         run.pairs = Some(vec![pair("first", "second", Verdict::Better)]);
         assert!(verdict(&run).ends_with("Not compared with it: \u{201c}third\u{201d}."), "{}", verdict(&run));
     }
