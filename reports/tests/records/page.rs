@@ -223,6 +223,24 @@ fn a_page_is_whole_by_itself() {
     }
 }
 
+/// A colour that the style sheet does not know would be the same on a dark page.
+#[test]
+fn every_colour_of_a_chart_has_its_shade_on_a_dark_page() {
+    let page = html(vec![part(&samples::run())]);
+    let dark = page.split("prefers-color-scheme: dark").last().expect("rules of a dark page");
+    let charts = page.split("<svg class=\"chart\"").skip(1).filter_map(|rest| rest.split("</svg>").next());
+    let mut colours: Vec<&str> = charts
+        .flat_map(|chart| chart.split(['"']))
+        .filter(|value| value.len() == 7 && value.starts_with('#'))
+        .collect();
+    colours.sort_unstable();
+    colours.dedup();
+    assert!(colours.len() > 10, "{colours:?}");
+    for colour in colours {
+        assert!(dark.contains(&format!("[fill=\"{colour}\"]")), "{colour}");
+    }
+}
+
 #[test]
 fn what_is_missing_is_said_with_what_makes_it() {
     let report = samples::run();

@@ -109,6 +109,7 @@ fn all() -> impl Iterator<Item = Shade> {
         PAPER,
         EXACT,
         PADDED,
+        BAND,
         EAGER,
         EAGER_OTHER,
         WON,
