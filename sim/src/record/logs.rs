@@ -1,55 +1,31 @@
 //! Observers that log what happens: requests and steps.
 
-use std::collections::VecDeque;
 use std::io;
 
 use reports::{Log, RequestRecord, StepRecord};
 
-use super::step::{request, step};
-use crate::engine::request::Slot;
-use crate::metrics::Attainment;
-use crate::metrics::latency::{FinishedRequest, RequestClock};
+use super::recorders::{RequestRecorder, StepRecorder};
 use crate::observe::{Event, Observer};
 use crate::scenario::Slo;
 use crate::server::Setup;
-use crate::time::SimTime;
 
 /// Logs each request when it finishes or is refused.
 pub struct RequestLogger<L> {
     log: L,
-    candidate: String,
-    seed: u64,
-    slo: Slo,
-    clock: RequestClock,
-    /// Preemptions of the live requests, by slot.
-    preemptions: Vec<u32>,
-    /// Who finished with the output at hand; kept for its memory.
-    finished: Vec<(Slot, FinishedRequest)>,
+    recorder: RequestRecorder,
 }
 
 /// Logs each step when its output is applied.
 pub struct StepLogger<'a, L> {
     log: L,
-    setup: &'a Setup,
-    /// Steps whose output has not been applied, the oldest first.
-    in_flight: VecDeque<StepRecord>,
-    /// Requests preempted since the last step was scheduled.
-    preempted: u32,
+    recorder: StepRecorder<'a>,
 }
 
 impl<L: Log<RequestRecord>> RequestLogger<L> {
     /// Logs the requests of one candidate and seed.
     #[must_use]
     pub fn new(log: L, candidate: &str, seed: u64, slo: Slo) -> Self {
-        Self {
-            log,
-            candidate: candidate.to_owned(),
-            seed,
-            slo,
-            clock: RequestClock::default(),
-            preemptions: Vec::new(),
-            finished: Vec::new(),
-        }
+        Self { log, recorder: RequestRecorder::new(candidate, seed, slo) }
     }
 
     /// Gives the log back.
@@ -61,47 +37,7 @@ impl<L: Log<RequestRecord>> RequestLogger<L> {
 
 impl<L: Log<RequestRecord>> Observer for RequestLogger<L> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
-        match event {
-            Event::RequestArrived { slot, request, .. } => {
-                let slot = slot.0 as usize;
-                self.clock.arrived(slot, request, true);
-                self.preemptions.resize(self.preemptions.len().max(slot + 1), 0);
-                self.preemptions[slot] = 0;
-            }
-            Event::RequestRefused { at, id, request, .. } => {
-                let row = RequestRecord {
-                    candidate: self.candidate.clone(),
-                    seed: self.seed,
-                    id: u64::from(id.0),
-                    arrival_s: at.since(SimTime::ZERO).as_s(),
-                    prompt_tokens: request.prompt_tokens,
-                    output_tokens: 0,
-                    outcome: "refused".to_owned(),
-                    ttft_ms: None,
-                    tpot_ms: None,
-                    e2el_ms: None,
-                    preemptions: 0,
-                    good: (self.slo != Slo::default()).then_some(false),
-                };
-                self.log.record(&row)?;
-            }
-            Event::RequestPreempted { slot, .. } => self.preemptions[slot.0 as usize] += 1,
-            Event::DummyStepRun { .. } | Event::StepScheduled(_) => {}
-            Event::StepApplied { at, rank, outcome, .. } => {
-                let finished = &mut self.finished;
-                finished.clear();
-                self.clock.applied(*at, *rank, outcome, |delivery| {
-                    finished.extend(delivery.finished.map(|request| (delivery.slot, request)));
-                });
-                for (slot, finished) in &self.finished {
-                    let good = (self.slo != Slo::default())
-                        .then(|| Attainment::default().record(&self.slo, finished.ttft, finished.tpot, finished.e2el));
-                    let preemptions = self.preemptions[slot.0 as usize];
-                    self.log.record(&request(&self.candidate, self.seed, finished, preemptions, good))?;
-                }
-            }
-        }
-        Ok(())
+        self.recorder.observe(event, |request| self.log.record(&request))
     }
 }
 
@@ -109,7 +45,7 @@ impl<'a, L: Log<StepRecord>> StepLogger<'a, L> {
     /// Logs the steps of one candidate and seed.
     #[must_use]
     pub fn new(log: L, setup: &'a Setup) -> Self {
-        Self { log, setup, in_flight: VecDeque::new(), preempted: 0 }
+        Self { log, recorder: StepRecorder::new(setup) }
     }
 
     /// Gives the log back.
@@ -121,19 +57,6 @@ impl<'a, L: Log<StepRecord>> StepLogger<'a, L> {
 
 impl<L: Log<StepRecord>> Observer for StepLogger<'_, L> {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
-        match event {
-            Event::RequestPreempted { .. } => self.preempted += 1,
-            Event::StepScheduled(scheduled) => {
-                let preempted = std::mem::take(&mut self.preempted);
-                self.in_flight.push_back(StepRecord { preempted, ..step(scheduled, self.setup) });
-            }
-            Event::StepApplied { outcome, .. } => {
-                let mut record = self.in_flight.pop_front().expect("a step is scheduled before it is applied");
-                record.accepted = outcome.verified.iter().map(|verified| verified.accepted).sum();
-                self.log.record(&record)?;
-            }
-            _ => {}
-        }
-        Ok(())
+        self.recorder.observe(event).map_or(Ok(()), |step| self.log.record(&step))
     }
 }
