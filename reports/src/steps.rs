@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CostTerms, DescriptorRecord, EngineReport, Log, Name};
+use crate::{CostTerms, DescriptorRecord, EngineReport, LadderSizes, Log, Name};
 
 /// Version of the step log that this crate writes. It rises when a field changes its meaning or goes away; a reader
 /// must refuse a log of a higher version and ignore fields it does not know.
@@ -47,6 +47,9 @@ pub struct StepHeader {
     pub cudagraph_mode: String,
     /// The capture sizes after the engine's own rules, those of all ladders together, ascending, tokens.
     pub capture_sizes: Vec<u32>,
+    /// The sizes that each kind of step pads to; empty in logs of earlier versions.
+    #[serde(default)]
+    pub ladders: Vec<LadderSizes>,
 }
 
 /// One step that ran at least one token.

@@ -25,6 +25,7 @@ pub mod sweep;
 pub mod time;
 pub mod traffic;
 pub mod warnings;
+pub mod watch;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -4,7 +4,8 @@ use super::sim;
 
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in ["", "run", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"]
+    for command in
+        ["", "run", "watch", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"]
     {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let answer = sim(&arguments);
@@ -22,7 +23,9 @@ fn short_help_names_every_option_as_the_long_one_does() {
             .map(|word| word.trim_end_matches(',').to_owned())
             .collect()
     };
-    for command in ["run", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"] {
+    for command in
+        ["run", "watch", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"]
+    {
         let (short, long) = (sim(&[command, "-h"]).done(), sim(&[command, "--help"]).done());
         assert!(options(&short).iter().all(|option| options(&long).contains(option)), "{command}");
         assert_eq!(sim(&["help", command]).done(), long);

@@ -16,6 +16,7 @@ mod streams;
 mod sweep;
 mod trace;
 mod usage;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

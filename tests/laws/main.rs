@@ -26,3 +26,4 @@ mod sums;
 mod theory;
 mod time;
 mod traces;
+mod watch;

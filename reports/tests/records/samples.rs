@@ -854,6 +854,7 @@ pub(crate) fn step_header() -> StepHeader {
         candidate: "engine default".into(),
         cudagraph_mode: "FULL_AND_PIECEWISE".into(),
         capture_sizes: vec![1, 2, 4, 8],
+        ladders: vec![LadderSizes { phase: "all".into(), unit: "tokens".into(), sizes: vec![1, 2, 4, 8] }],
     }
 }
 

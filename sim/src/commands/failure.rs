@@ -12,6 +12,8 @@ use crate::scenario::ScenarioError;
 use crate::server::ServerError;
 use crate::sweep::{FolderError, StoreError, VaryError};
 use crate::traffic::TrafficError;
+use crate::watch::recording::RecordingError;
+use crate::watch::terminal::ScreenError;
 
 /// Why a command ended without an answer.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -75,6 +77,14 @@ pub enum Failure {
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
+    /// There is no terminal to draw on.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Screen(#[from] ScreenError),
+    /// A recorded run cannot be shown.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Recording(#[from] RecordingError),
     /// There is no proposal.
     #[error("{message}")]
     NoProposal {
@@ -115,14 +125,15 @@ impl Failure {
     fn exit(&self) -> Exit {
         match self {
             Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
-            Self::Stdout(_) | Self::Output(_) => Exit::Unexpected,
-            Self::Arguments(_) | Self::Usage { .. } | Self::Vary(_) => Exit::Usage,
+            Self::Stdout(_) | Self::Output(_) | Self::Screen(ScreenError::Io(_)) => Exit::Unexpected,
+            Self::Arguments(_) | Self::Usage { .. } | Self::Vary(_) | Self::Screen(_) => Exit::Usage,
             Self::Scenario(_)
             | Self::Engine(_)
             | Self::Profile(_)
             | Self::Traffic(_)
             | Self::Point { .. }
             | Self::NoProposal { .. }
+            | Self::Recording(_)
             | Self::SweepFolder(_) => Exit::BadInput,
             #[cfg(feature = "pages")]
             Self::Result(_) => Exit::BadInput,

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod startup;
 mod sweep;
+mod watch;
 
 use std::io::{self, Write};
 
@@ -42,6 +43,8 @@ Start here:
   sim explain --decodes 13             why does a batch of 13 run padded to 16?
   sim sweep scenarios/chunked.toml --vary rate=4,6,8
                                        and at other loads?
+  sim run scenarios/chunked.toml --watch
+                                       which rungs fire, and when?
 
 Results go to standard output and are the same bytes for the same seed; warnings go to standard error.";
 
@@ -66,6 +69,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Watch(watch::Arguments),
     Propose(propose::Arguments),
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
@@ -99,6 +103,7 @@ impl Cli {
     pub fn execute(self, out: &mut impl Write) -> Result<(), Failure> {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
+            Command::Watch(arguments) => watch::execute(&arguments),
             Command::Propose(arguments) => propose::execute(&arguments, out),
             Command::Sweep(arguments) => sweep::execute(&arguments, out),
             Command::Merge(arguments) => merge::execute(&arguments, out),

@@ -4,6 +4,7 @@ use calibrate::profile::{Overlap, Profile};
 use reports::{CostTerms, DescriptorRecord, Name, RequestRecord, StepHeader, StepRecord};
 
 use super::context::{engine, sha256};
+use super::ladder::ladders;
 use crate::cost::{Execution, StepCost};
 use crate::engine::shape::{Descriptor, Dispatch, RuntimeMode};
 use crate::engine::step::Chunk;
@@ -81,6 +82,7 @@ pub fn step_header(
         candidate: candidate.to_owned(),
         cudagraph_mode: setup.graphs.mode_name(),
         capture_sizes: setup.graphs.capture_sizes().to_vec(),
+        ladders: ladders(&setup.graphs),
     }
 }
 

@@ -6,6 +6,7 @@ use reports::{CandidateReport, HistoryReport, PairReport, RunReport, Warning};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
+use super::super::watch::Clock;
 use super::jobs::{JobResult, Jobs};
 use super::recording::Recording;
 use crate::metrics::History;
@@ -42,6 +43,25 @@ impl<'a> Comparison<'a> {
         recording: Recording<'_>,
     ) -> Result<Self, Failure> {
         let results = Jobs { inputs, setups, recording }.run(seeds)?;
+        Ok(Self::of(inputs, setups, seeds, results))
+    }
+
+    /// The same with the first seed in a view.
+    ///
+    /// # Errors
+    /// As [`Comparison::run`]; if there is no terminal; if the user closes the view before the run has ended.
+    pub(super) fn run_watched(
+        inputs: &'a Inputs,
+        setups: &[Setup],
+        seeds: &'a [u64],
+        recording: Recording<'_>,
+        clock: Clock,
+    ) -> Result<Self, Failure> {
+        let results = Jobs { inputs, setups, recording }.run_watched(seeds, clock)?;
+        Ok(Self::of(inputs, setups, seeds, results))
+    }
+
+    fn of(inputs: &'a Inputs, setups: &[Setup], seeds: &'a [u64], results: Vec<JobResult>) -> Self {
         let by_candidate = results
             .chunk_by(|one, next| one.job.candidate == next.job.candidate)
             .map(|runs| {
@@ -51,7 +71,7 @@ impl<'a> Comparison<'a> {
             })
             .collect();
         let warnings = warnings_after(inputs, setups, &results);
-        Ok(Self { inputs, seeds, results, by_candidate, warnings })
+        Self { inputs, seeds, results, by_candidate, warnings }
     }
 
     /// The report of every candidate and seed, in order.

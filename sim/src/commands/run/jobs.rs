@@ -10,11 +10,13 @@ use super::super::inputs::Inputs;
 use super::logs::Logged;
 use super::recording::Recording;
 use super::spool::{Extent, SpoolWriter};
+use super::watched::closed;
 use crate::engine::scheduler::Stepping;
 use crate::metrics::{History, HistoryRecorder, Metrics, Summary};
 use crate::parquet::RowLog;
 use crate::record::{RequestLogger, StepLogger};
 use crate::server::{Replica, RunEnd, ServerError, Setup};
+use crate::watch::live::LiveObserver;
 
 /// One run: a candidate, by index, with one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,16 +76,32 @@ impl Jobs<'_> {
     /// # Errors
     /// The failure of the first run, in that order, that fails.
     pub(super) fn run(&self, seeds: &[u64]) -> Result<Vec<JobResult>, Failure> {
-        let jobs: Vec<Job> = (0..self.setups.len())
+        self.run_all(&self.all(seeds))
+    }
+
+    /// All runs: candidate by candidate, seeds in order.
+    pub(super) fn all(&self, seeds: &[u64]) -> Vec<Job> {
+        (0..self.setups.len())
             .flat_map(|candidate| seeds.iter().enumerate().map(move |(run, &seed)| (candidate, run, seed)))
             .zip(1..)
             .map(|((candidate, run, seed), number)| Job { candidate, seed, first_seed: run == 0, number })
-            .collect();
-        let results: Vec<Result<JobResult, Failure>> = jobs.par_iter().map(|&job| self.run_one(job)).collect();
+            .collect()
+    }
+
+    /// Runs these in parallel; the results come in the same order.
+    ///
+    /// # Errors
+    /// The failure of the first run, in that order, that fails.
+    pub(super) fn run_all(&self, jobs: &[Job]) -> Result<Vec<JobResult>, Failure> {
+        let results: Vec<Result<JobResult, Failure>> = jobs.par_iter().map(|&job| self.run_one(job, None)).collect();
         results.into_iter().collect()
     }
 
-    fn run_one(&self, job: Job) -> Result<JobResult, Failure> {
+    /// Runs one, for a view to follow if there is one.
+    ///
+    /// # Errors
+    /// If the run fails, or its view is closed before it has ended.
+    pub(super) fn run_one(&self, job: Job, view: Option<LiveObserver<'_>>) -> Result<JobResult, Failure> {
         let scenario = &self.inputs.scenario;
         let setup = &self.setups[job.candidate];
         let traffic = scenario.traffic.open(job.seed)?;
@@ -91,11 +109,12 @@ impl Jobs<'_> {
 
         let (requests, steps) = self.loggers(job)?;
         let trace = self.recording.trace.map(|trace| trace.logger(&job, setup)).transpose()?;
-        let mut observers = (metrics, ((self.history(job), trace), (requests, steps)));
+        let mut observers = ((metrics, view), ((self.history(job), trace), (requests, steps)));
         let end = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost)
             .serve(traffic, &mut observers)
             .map_err(|error| self.failure(error))?;
-        let (metrics, ((history, trace), (requests, steps))) = observers;
+        let ((metrics, view), ((history, trace), (requests, steps))) = observers;
+        view.map_or(Ok(()), LiveObserver::finish).map_err(|_| closed())?;
         let trace = trace.map_or(Ok(Vec::new()), |log| log.finish()?.finish());
         let requests = requests.map(RequestLogger::into_log).map(|(text, rows)| Logged::finish(text.finish()?, rows));
         let steps = steps.map(StepLogger::into_log).map(|(text, rows)| Logged::finish(text.finish()?, rows));
@@ -144,9 +163,10 @@ impl Jobs<'_> {
         Ok((Some(requests), Some(StepLogger::new((text, rows), setup))))
     }
 
-    /// What an observer cannot write is a log.
+    /// What an observer cannot write is a log. A log that is interrupted goes on by itself; a view that is gone does not.
     fn failure(&self, error: ServerError) -> Failure {
         match error {
+            ServerError::Output(error) if error.kind() == io::ErrorKind::Interrupted => closed(),
             ServerError::Output(error) => self.recording.unwritable(error),
             error => error.into(),
         }

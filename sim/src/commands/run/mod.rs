@@ -7,6 +7,7 @@ mod output;
 pub(super) mod recording;
 mod spool;
 mod trace;
+mod watched;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use self::trace::Trace;
 use super::failure::Failure;
 use super::format::Format;
 use super::inputs::Inputs;
+use super::watch::Clock;
 use crate::limits::{REQUESTS_MAX, SPAN_S_MAX};
 use crate::scenario::{Scenario, WarmUp};
 use crate::traffic::TrafficKind;
@@ -41,7 +43,9 @@ Examples:
   sim run scenarios/chunked.toml --profile my-gpu.toml --requests 1000 --format json
       A short run priced with your own profile, for a program to read.
   sim run scenarios/chunked.toml --out results --steps
-      Also keeps every request and every step.")]
+      Also keeps every request and every step.
+  sim run scenarios/chunked.toml --watch
+      Shows which rungs fire meanwhile.")]
 pub(super) struct Arguments {
     /// The scenario file.
     scenario: PathBuf,
@@ -75,6 +79,12 @@ pub(super) struct Arguments {
     /// Also write start-up, captures, steps and queue as a trace, for Perfetto or Chrome's tracing page.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Show which rungs fire while the first seed runs, drawn on the terminal itself; the report follows when the view is
+    /// left at the end. Leaving it earlier ends the run without a report. `?` shows the keys.
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    clock: Clock,
     /// How the answer is written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -98,6 +108,7 @@ impl Arguments {
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    arguments.clock.check(arguments.watch)?;
     let parquet = super::parquet::check(arguments.parquet)?;
     let inputs = load(arguments)?;
     let setups = inputs.prepare_all()?;
@@ -109,7 +120,11 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     super::warn(&folder.as_ref().map(OutputFolder::stale).unwrap_or_default());
 
     let recording = Recording { logs: folder.as_ref().map(OutputFolder::logs), trace: trace.as_ref() };
-    let compared = Comparison::run(&inputs, &setups, &seeds, recording)?;
+    let compared = if arguments.watch {
+        Comparison::run_watched(&inputs, &setups, &seeds, recording, arguments.clock)?
+    } else {
+        Comparison::run(&inputs, &setups, &seeds, recording)?
+    };
     super::warn(&compared.warnings);
 
     let report = RunReport { command: arguments.reproduced(&seeds), ..compared.report(before) };
