@@ -6,6 +6,8 @@
 use super::column::Kind;
 
 const NULL: u8 = 0;
+/// 64 bits in groups of seven.
+const VARINT_BYTES_MAX: usize = 10;
 
 /// The cells of one row, given in the order of the columns.
 #[derive(Debug)]
@@ -99,6 +101,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Begins a cell: whether it holds a value of that kind, or null.
+    #[inline]
     pub(super) fn holds(&mut self, kind: Kind) -> Option<bool> {
         match self.byte()? {
             NULL => Some(false),
@@ -107,18 +110,20 @@ impl<'a> Cells<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         Some(first)
     }
 
+    #[inline]
     pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
+        for (place, byte) in self.bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * place);
+            if *byte < 0x80 {
+                self.bytes = &self.bytes[place + 1..];
                 return Some(value);
             }
         }

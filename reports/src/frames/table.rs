@@ -144,6 +144,7 @@ impl Builder {
     }
 
     /// Takes the next cell; `None` if it is none of this column.
+    #[inline]
     fn take(&mut self, cells: &mut Cells<'_>) -> Option<()> {
         /// A value, or null.
         macro_rules! take {
