@@ -122,21 +122,10 @@ impl Batches<'_> {
     }
 
     fn edges(&self, panel: &mut Panel<'_, '_>) -> Result<(), DrawError> {
-        let x = panel.axes().0.clone();
-        let shown: Vec<f64> = self.edges.iter().copied().filter(|edge| x.holds(edge + 0.5)).collect();
-        for (place, edge) in shown.iter().enumerate() {
-            panel.upright(edge + 0.5, EDGE, 2)?;
-            let label = match self.up_to {
-                Some(_) => format!("{edge:.0}|{:.0}", edge + 1.0),
-                None => format!("{edge:.0}"),
-            };
-            // A label that would reach the next edge is left out; the table has them all.
-            let room = shown.get(place + 1).map_or(f64::INFINITY, |next| panel.width_of([*edge, *next]));
-            if super::text_width(&label, super::LABEL_PX) + 4.0 < room {
-                panel.beside(edge + 0.5, true, &label, EDGE)?;
-            }
-        }
-        Ok(())
+        panel.edges(self.edges, EDGE, |edge| match self.up_to {
+            Some(_) => format!("{edge:.0}|{:.0}", edge + 1.0),
+            None => format!("{edge:.0}"),
+        })
     }
 
     fn steps(&self, area: &super::Area<'_>, x: &Axis) -> Result<(), DrawError> {

@@ -56,8 +56,8 @@ pub(in crate::page) fn curves(name: &str, curves: &[Curve], slo_ms: Option<f64>)
         for (order, curve) in curves.iter().enumerate() {
             let aim = 0.15 + 0.7 * (order as f64 + 0.5) / curves.len() as f64;
             let at = curve.points.iter().find(|(_, share)| *share >= aim);
-            if let Some((ms, share)) = at {
-                panel.letter(*ms, 100.0 * share, &curve.letter, series(curve.place))?;
+            if let Some((ms, _)) = at {
+                panel.letter(*ms, 100.0 * aim, &curve.letter, series(curve.place))?;
             }
         }
         Ok(())

@@ -203,14 +203,40 @@ impl<'a, 'b> Panel<'a, 'b> {
         self.area.draw(&Text::new(text.to_owned(), point, style(LABEL_PX - 1.0, shade, false, anchor)))
     }
 
-    /// Units between two values of the horizontal axis.
-    pub(super) fn width_of(&self, x: [f64; 2]) -> f64 {
-        f64::from(self.at(x[1], self.y.range[0]).0 - self.at(x[0], self.y.range[0]).0)
-    }
-
-    /// The axes.
-    pub(super) fn axes(&self) -> (&Axis, &Axis) {
-        (&self.x, &self.y)
+    /// Upright lines after some values, each with its label where that reaches neither another line nor another label.
+    pub(super) fn edges(
+        &mut self,
+        edges: &[f64],
+        shade: Shade,
+        label: impl Fn(f64) -> String,
+    ) -> Result<(), DrawError> {
+        let shown: Vec<f64> = edges.iter().map(|edge| edge + 0.5).filter(|edge| self.x.holds(*edge)).collect();
+        let left = self.area.get_base_pixel().0;
+        let pixel = |place: f64| f64::from(self.chart.backend_coord(&(place, self.y.range[0])).0 - left);
+        let at: Vec<f64> = shown.iter().map(|edge| pixel(self.x.place(*edge))).collect();
+        let (mut taken, end) = (pixel(self.x.range[0]), pixel(self.x.range[1]));
+        let mut labels = Vec::new();
+        for (place, (edge, &from)) in shown.iter().zip(&at).enumerate() {
+            let text = label(edge - 0.5);
+            let width = super::text_width(&text, LABEL_PX) + 10.0;
+            if from + width < at.get(place + 1).copied().unwrap_or(end) {
+                labels.push((from + 4.0, text, Anchor::Right));
+                taken = from + width;
+            } else if place + 1 == at.len() && from - width > taken {
+                labels.push((from - 4.0, text, Anchor::Left));
+            } else {
+                taken = from;
+            }
+        }
+        let above = self.area.get_base_pixel().1;
+        let top = self.chart.backend_coord(&(self.x.range[0], self.y.range[1])).1 - above;
+        for edge in shown {
+            self.upright(edge, shade, 2)?;
+        }
+        labels.into_iter().try_for_each(|(x, text, anchor)| {
+            let style = style(LABEL_PX - 1.0, shade, false, anchor);
+            self.area.draw(&Text::new(text, (x as i32, top + 8), style))
+        })
     }
 }
 

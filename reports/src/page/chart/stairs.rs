@@ -32,15 +32,7 @@ pub(in crate::page) fn stairs(name: &str, knots: &[[f64; 2]], edges: &[f64], run
             Axis::linear("time on the device, ms (not from zero)", [low, high], 5)
         };
         let mut panel = Panel::new(&plot, Axis::doublings(name, most), y)?;
-        let edges: Vec<f64> = edges.iter().copied().filter(|edge| *edge < most).collect();
-        for (place, edge) in edges.iter().enumerate() {
-            panel.upright(edge + 0.5, EDGE, 2)?;
-            let label = format!("{edge:.0}");
-            let room = edges.get(place + 1).map_or(f64::INFINITY, |next| panel.width_of([*edge, *next]));
-            if super::text_width(&label, super::LABEL_PX) + 4.0 < room {
-                panel.beside(edge + 0.5, true, &label, EDGE)?;
-            }
-        }
+        panel.edges(edges, EDGE, |edge| format!("{edge:.0}"))?;
         panel.line(&points, series(0), 2)?;
         points.iter().try_for_each(|(x, ms)| panel.dot(*x, *ms, series(0)))?;
         rungs.iter().try_for_each(|rung| panel.tick(*rung, 12, INK, 1))
