@@ -204,7 +204,7 @@ fn several_seeds_are_reported_whatever_was_watched() {
     );
     let mut session = Session::start(folder.path(), "sh", &["-c", &script], &[]);
     session.wait_for("the run has ended");
-    assert!(session.text().contains("seed 7"), "{}", session.text());
+    assert!(session.text().contains("seed 7, the first of 3"), "{}", session.text());
     session.keys("q");
     session.end();
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");

@@ -21,7 +21,7 @@ fn watched<S: Source>(source: S, lane: Lane) -> Result<State, String>
 where
     S::Error: std::fmt::Debug,
 {
-    let mut state = State { speed: Speed::FULL, ..State::new("law".to_owned(), vec![lane]) };
+    let mut state = State { speed: Speed::FULL, ..State::new("law", vec![lane]) };
     let mut player = Player::new([source]);
     while player.turn(&mut state, Duration::ZERO, 1 << 12).map_err(|error| format!("{error:?}"))? != Turn::Still {}
     require(state.playback == Playback::Ended, || "the run has not ended".to_owned())?;

@@ -81,7 +81,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let choice = Choice { candidates: arguments.candidates.clone(), seed: arguments.seed };
     let chosen = recording.choose(&choice)?;
     let mut screen = Screen::open()?;
-    let mut state = arguments.clock.start(State::new(chosen.title, chosen.lanes), &screen);
+    let mut state = arguments.clock.start(State::new(&chosen.title, chosen.lanes), &screen);
     state.note = recording.caution;
     let seen = show(chosen.sources, state, &mut screen);
     drop(screen);

@@ -135,3 +135,6 @@ fn play<S: Source>(
         turn = player.turn(&mut state, elapsed, FACTS_PER_TURN)?;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,9 @@ impl Jobs<'_> {
         let jobs = self.all(seeds);
         let (watched, others): (Vec<Job>, Vec<Job>) = jobs.iter().partition(|job| job.first_seed);
         let mut screen = Screen::open()?;
-        let first = self.show(&watched, clock, &mut screen);
+        let of_seeds = if seeds.len() > 1 { format!(", the first of {}", seeds.len()) } else { String::new() };
+        let title = format!("{} · seed {}{of_seeds}", self.inputs.scenario.name, seeds[0]);
+        let first = self.show(&watched, &title, clock, &mut screen);
         drop(screen);
         let mut results = first?;
         results.extend(self.run_all(&others)?);
@@ -38,7 +40,7 @@ impl Jobs<'_> {
         Ok(results)
     }
 
-    fn show(&self, jobs: &[Job], clock: Clock, screen: &mut Screen) -> Result<Vec<JobResult>, Failure> {
+    fn show(&self, jobs: &[Job], title: &str, clock: Clock, screen: &mut Screen) -> Result<Vec<JobResult>, Failure> {
         let scenario = &self.inputs.scenario;
         let slo = record::slo(&scenario.slo);
         let (profile, profile_name) = (&self.inputs.profile, &self.inputs.profile_name);
@@ -52,7 +54,6 @@ impl Jobs<'_> {
                 sources.push(source);
                 runs.push(scope.spawn(move || self.run_one(job, Some(observer))));
             }
-            let title = format!("{} · seed {}", scenario.name, jobs[0].seed);
             let seen = show(sources, clock.start(State::new(title, lanes), screen), screen);
             // The view has let go of all sources: whoever still runs stops at its next word.
             let results: Vec<Result<JobResult, Failure>> = runs

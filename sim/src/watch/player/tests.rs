@@ -30,7 +30,7 @@ fn at_ms(number: u64, ms: u64, rung: Option<u32>) -> Fact {
 
 fn state(lanes: usize) -> State {
     let lanes = (0..lanes).map(|lane| Lane::new(&header(&lane.to_string(), &[8, 16]), None, true)).collect();
-    State::new("script".to_owned(), lanes)
+    State::new("script", lanes)
 }
 
 /// Turns until nothing is left to do without the user.

@@ -10,6 +10,8 @@ pub use lane::{Ceiling, End, Lane, RECENT_STEPS, Rank, Seen};
 pub use service::Service;
 pub use tallies::{RungTally, Tallies};
 
+use calibrate::stderr::printable;
+
 use super::action::{Action, Target};
 use super::fact::Fact;
 use super::speed::Speed;
@@ -82,9 +84,9 @@ pub struct Frames {
 impl State {
     /// A view of these candidates, the first two side by side.
     #[must_use]
-    pub fn new(title: String, lanes: Vec<Lane>) -> Self {
+    pub fn new(title: &str, lanes: Vec<Lane>) -> Self {
         Self {
-            title,
+            title: printable(title),
             shown: (0..lanes.len().min(2)).collect(),
             lanes,
             focus: 0,

@@ -10,7 +10,7 @@ fn lane(name: &str) -> Lane {
 }
 
 fn state(names: &[&str]) -> State {
-    State::new("chunked · seed 7".to_owned(), names.iter().map(|name| lane(name)).collect())
+    State::new("chunked · seed 7", names.iter().map(|name| lane(name)).collect())
 }
 
 fn told(state: &mut State, lane: usize, number: u64, rows: u32, rung: Option<u32>) {

@@ -26,7 +26,7 @@ fn beginning(names: &[&str]) -> State {
         let sizes: &[u32] = if *name == "no graphs" { &[] } else { &SIZES };
         Lane::new(&header(name, sizes), Some(SLO), true)
     };
-    State::new("Chunked prefill against a 64-token ceiling · seed 7".to_owned(), names.iter().map(lane).collect())
+    State::new("Chunked prefill against a 64-token ceiling · seed 7", names.iter().map(lane).collect())
 }
 
 /// Batches that go up and down below the ceiling, with a prompt now and then; `steps` of them from `from` on.
