@@ -21,6 +21,8 @@ use super::{command_in, folder_with, names, scenario, sim_in};
 
 /// A busy machine may take long for anything.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// What has lost its terminal has nothing to wait for.
+const LOST_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A process in a terminal of its own.
 struct Session {
@@ -269,6 +271,54 @@ fn a_recorded_run_is_watched() {
     session.keys("\x03");
     let (code, screen) = session.end();
     assert_eq!(code, Some(130), "{screen}");
+}
+
+/// A terminal that goes away, as a window that is closed, ends the view and the run in it; so does a shell in it that goes with
+/// it, although standard error goes away as well.
+#[test]
+fn a_terminal_that_is_lost_ends_the_view() {
+    let folder = folder_with(&two_candidates());
+    sim_in(folder.path(), &["run", "scenario.toml", "--out", "results", "--steps"]).done();
+    let sim = env!("CARGO_BIN_EXE_sim");
+    let live = ["run", "scenario.toml", "--watch", "--paused", "--out", "more"];
+    for arguments in [&["watch", "results", "--speed", "0.001"][..], &live] {
+        for in_a_shell in [false, true] {
+            let (mut pty, pts) = pty_process::blocking::open().expect("a pseudo-terminal");
+            pty.resize(Size::new(40, 120)).expect("it takes a size");
+            let script = format!("trap '' HUP; '{sim}' {}; echo $? > code", arguments.join(" "));
+            let (program, arguments) =
+                if in_a_shell { ("sh", vec!["-c", &*script]) } else { (sim, arguments.to_vec()) };
+            let command =
+                PtyCommand::new(program).args(arguments).current_dir(folder.path()).env("TERM", "xterm-256color");
+            let mut child = command.spawn(pts).expect("it starts");
+            let (mut parser, mut bytes) = (parser(40, 120), [0; 4096]);
+            while !parser.screen().contents().contains("? keys") {
+                let read = pty.read(&mut bytes).expect("it draws");
+                parser.process(&bytes[..read]);
+            }
+            drop(pty);
+
+            let lost = Instant::now();
+            let status = loop {
+                if let Some(status) = child.try_wait().expect("it is a child") {
+                    break status;
+                }
+                if lost.elapsed() > LOST_PATIENCE {
+                    let _ = child.kill();
+                    panic!("it goes on without a terminal: {script}");
+                }
+                thread::sleep(Duration::from_millis(10));
+            };
+            if in_a_shell {
+                let code = fs::read_to_string(folder.path().join("code")).expect("written");
+                assert_eq!(code.trim(), "130", "{script}");
+                fs::remove_file(folder.path().join("code")).expect("it was there");
+            } else {
+                assert_eq!(status.code(), Some(130), "{script}");
+            }
+            assert_eq!(names(folder.path()), ["results", "scenario.toml"], "{script}");
+        }
+    }
 }
 
 /// A log that turns out to be broken while it is shown: the terminal first, then the message.

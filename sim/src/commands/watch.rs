@@ -9,7 +9,7 @@ use crate::watch::recording::{Choice, Recording};
 use crate::watch::session::{SessionError, show};
 use crate::watch::speed::Speed;
 use crate::watch::state::{Leaving, Playback, State};
-use crate::watch::terminal::{Screen, ScreenError};
+use crate::watch::terminal::Screen;
 
 /// See which rungs fire in a recorded run.
 ///
@@ -86,9 +86,11 @@ pub(super) fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let seen = show(chosen.sources, state, &mut screen);
     drop(screen);
     match seen {
-        Ok(State { leaving: Some(Leaving::Interrupt), .. }) => Err(Failure::Interrupted("the view was closed")),
+        // A terminal that fails after it was taken over is gone, and so is the user.
+        Ok(State { leaving: Some(Leaving::Interrupt), .. }) | Err(SessionError::Display(_)) => {
+            Err(Failure::Interrupted("the view was closed"))
+        }
         Ok(_) => Ok(()),
         Err(SessionError::Source(error)) => Err(error.into()),
-        Err(SessionError::Display(error)) => Err(ScreenError::Io(error).into()),
     }
 }

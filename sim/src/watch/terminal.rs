@@ -3,9 +3,12 @@
 //! A view is drawn on the controlling terminal, not on standard output: `sim run --watch > report.txt` shows the view and
 //! writes the report.
 
+mod keyboard;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
@@ -13,12 +16,13 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::Event;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use self::keyboard::Keyboard;
 use super::action::{Action, action};
 use super::session::Display;
 use super::state::State;
@@ -35,9 +39,13 @@ static PANICKED: AtomicBool = AtomicBool::new(false);
 /// The terminal, taken over until this is dropped.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
-    /// A signal asks to leave.
+    /// Never dropped: what cannot show the cursor says so on standard error, which may be the terminal that is gone.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<File>>>>,
+    keyboard: Keyboard,
+    /// A signal asks to leave, or there is no terminal any more.
     signalled: Arc<AtomicBool>,
+    /// The view is over, and the process goes on without it.
+    over: Arc<AtomicBool>,
     colour: bool,
 }
 
@@ -74,15 +82,19 @@ impl Screen {
         restore_before_panics();
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
+        let backend = CrosstermBackend::new(BufWriter::new(file));
         // From here on, dropping this gives the terminal back.
         let mut screen = Self {
-            terminal: Terminal::new(CrosstermBackend::new(BufWriter::new(file))).inspect_err(|_| restore())?,
+            terminal: ManuallyDrop::new(Terminal::new(backend).inspect_err(|_| restore())?),
+            keyboard: Keyboard::open().inspect_err(|_| restore())?,
             signalled: Arc::new(AtomicBool::new(false)),
+            over: Arc::new(AtomicBool::new(false)),
             colour: may_use_colour(std::env::var_os("NO_COLOR")),
         };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // In this order: the first signal finds nothing asked for yet, the second ends the process.
-            flag::register_conditional_default(signal, screen.signalled.clone())?;
+        // In this order: the first signal finds nothing asked for yet, the second ends the process. A terminal that is lost
+        // says so twice, by itself and by the end of the shell in it, so of that signal the second is as the first.
+        for (signal, ends) in [(SIGINT, &screen.signalled), (SIGTERM, &screen.signalled), (SIGHUP, &screen.over)] {
+            flag::register_conditional_default(signal, ends.clone())?;
             flag::register(signal, screen.signalled.clone())?;
         }
         execute!(screen.terminal.backend_mut(), EnterAlternateScreen, cursor::Hide)?;
@@ -100,8 +112,9 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let _ = self.terminal.show_cursor();
         restore();
-        // Signals end the process again.
-        self.signalled.store(true, Ordering::SeqCst);
+        // Signals end the process again, which ends by itself if one was there already.
+        let ends = self.signalled.swap(true, Ordering::SeqCst);
+        self.over.store(!ends, Ordering::SeqCst);
     }
 }
 
@@ -109,7 +122,8 @@ impl Display for Screen {
     fn draw(&mut self, state: &State) -> io::Result<()> {
         // A thread that panicked has given the terminal back, and its message stands there.
         if TAKEN.load(Ordering::SeqCst) {
-            self.terminal.draw(|frame| view::render(frame, state, frame.area()))?;
+            let drawn = self.terminal.draw(|frame| view::render(frame, state, frame.area()));
+            drawn.inspect_err(|_| self.signalled.store(true, Ordering::SeqCst))?;
         }
         Ok(())
     }
@@ -119,18 +133,8 @@ impl Display for Screen {
         if asked_to_leave() {
             return Ok(Some(Action::Interrupt));
         }
-        let waited = match event::poll(patience) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            other => other,
-        };
-        if !waited? {
-            return Ok(None);
-        }
-        match event::read()? {
-            Event::Key(key) => Ok(action(key)),
-            // The next drawing takes the new size.
-            _ => Ok(None),
-        }
+        // The next drawing takes a new size.
+        Ok(self.keyboard.next(patience)?.and_then(|event| if let Event::Key(key) = event { action(key) } else { None }))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::record;
 use crate::watch::live::live;
 use crate::watch::session::{SessionError, show};
 use crate::watch::state::{Lane, Leaving, Playback, State};
-use crate::watch::terminal::{Screen, ScreenError};
+use crate::watch::terminal::Screen;
 
 /// Each candidate is simulated on a thread of its own, so that all keep up with the same clock.
 const CANDIDATES_MAX: usize = 32;
@@ -61,10 +61,10 @@ impl Jobs<'_> {
                 .map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect();
             match seen {
-                Err(SessionError::Display(error)) => return Err(ScreenError::Io(error).into()),
                 Ok(State { leaving: Some(Leaving::Quit), playback: Playback::Ended, .. })
                 | Err(SessionError::Source(_)) => {}
-                Ok(_) => return Err(Failure::Interrupted(CLOSED)),
+                // A terminal that fails after it was taken over is gone, and so is the user.
+                Ok(_) | Err(SessionError::Display(_)) => return Err(closed()),
             }
             // A run that fails closes the view, which stops the others: that one is to be reported.
             let mut stopped = None;
