@@ -31,7 +31,7 @@ pub enum Action {
     Split,
     /// Show the keys, or hide them.
     Help,
-    /// Close what is open; if nothing is, leave.
+    /// Close what is open.
     Back,
     /// Leave.
     Quit,
@@ -126,7 +126,7 @@ pub const BINDINGS: [Binding; 18] = [
     binding(&[letter('C')], Action::PreviousCandidate, "C", "the candidate before it here"),
     binding(&[letter('s')], Action::Split, "s", "one candidate, or two side by side"),
     binding(&[letter('?'), letter('h')], Action::Help, "? h", "these keys"),
-    binding(&[Key::Plain(KeyCode::Esc)], Action::Back, "Esc", "close what is open; else leave"),
+    binding(&[Key::Plain(KeyCode::Esc)], Action::Back, "Esc", "close what is open"),
     binding(&[letter('q')], Action::Quit, "q", "leave"),
 ];
 
@@ -139,10 +139,10 @@ pub fn action(event: KeyEvent) -> Option<Action> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
-    let key = match (event.modifiers.contains(KeyModifiers::CONTROL), event.code) {
-        (true, KeyCode::Char(character)) => Key::Ctrl(character.to_ascii_lowercase()),
-        (true, _) => return None,
-        (false, code) => Key::Plain(code),
+    let key = match (event.modifiers.difference(KeyModifiers::SHIFT), event.code) {
+        (KeyModifiers::NONE, code) => Key::Plain(code),
+        (KeyModifiers::CONTROL, KeyCode::Char(character)) => Key::Ctrl(character.to_ascii_lowercase()),
+        _ => return None,
     };
     if INTERRUPT.contains(&key) {
         return Some(Action::Interrupt);
@@ -176,6 +176,7 @@ mod tests {
         assert_eq!(pressed(KeyCode::Up, plain), Some(Action::LargerRung));
         assert_eq!(pressed(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Action::Interrupt));
         assert_eq!(pressed(KeyCode::Char('q'), KeyModifiers::CONTROL), None, "Ctrl-Q is no q");
+        assert_eq!(pressed(KeyCode::Char('q'), KeyModifiers::ALT), None, "Esc and then q in one go is no q");
         assert_eq!(pressed(KeyCode::Char('z'), plain), None);
         assert_eq!(pressed(KeyCode::F(1), plain), None);
         let released = KeyEvent::new_with_kind(KeyCode::Char('q'), plain, KeyEventKind::Release);

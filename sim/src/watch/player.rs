@@ -102,6 +102,9 @@ impl<S: Source> Player<S> {
                     }
                 }
             }
+            if let Some(Fact::Step(step)) = &feed.head {
+                state.lanes[lane].next_step_ns = Some(step.start_ns);
+            }
             // What is told late does not turn the clock back.
             let at_ns = feed.head.as_ref().map_or(0, Fact::at_ns).max(state.lanes[lane].clock_ns);
             if earliest.is_none_or(|(first_ns, _)| at_ns < first_ns) {

@@ -5,42 +5,43 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Simulated seconds for each second that passes, or as fast as can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// An index into [`NOTCHES`]; behind them, no limit.
-    notch: usize,
+    /// Simulated seconds a second; `None` for no limit.
+    rate: Option<f64>,
 }
 
-/// Simulated seconds a second, from slow motion upwards.
+/// Where keys stop, in simulated seconds a second; behind them there is no limit.
 const NOTCHES: [f64; 13] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
 
 impl Default for Speed {
     /// A quarter of an hour of traffic in half a minute.
     fn default() -> Self {
-        Self { notch: 9 }
+        Self { rate: Some(30.0) }
     }
 }
 
 impl Speed {
     /// No limit.
-    pub const FULL: Self = Self { notch: NOTCHES.len() };
+    pub const FULL: Self = Self { rate: None };
 
     /// Simulated seconds a second; `None` for no limit.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
-        NOTCHES.get(self.notch).copied()
+        self.rate
     }
 
-    /// One notch up.
+    /// The next notch up.
     #[must_use]
     pub fn faster(self) -> Self {
-        Self { notch: (self.notch + 1).min(NOTCHES.len()) }
+        Self { rate: self.rate.and_then(|rate| NOTCHES.into_iter().find(|&notch| notch > rate)) }
     }
 
-    /// One notch down.
+    /// The next notch down.
     #[must_use]
     pub fn slower(self) -> Self {
-        Self { notch: self.notch.saturating_sub(1) }
+        let below = |notch: &f64| self.rate.is_none_or(|rate| *notch < rate);
+        Self { rate: NOTCHES.into_iter().rev().find(below).or(self.rate) }
     }
 
     /// How far the clock moves while so much time passes, in nanoseconds; `None` for no limit.
@@ -59,7 +60,7 @@ impl fmt::Display for Speed {
     }
 }
 
-/// The notch of exactly that many simulated seconds a second, or `full`.
+/// So many simulated seconds a second, from the slowest notch to the fastest, or `full`.
 impl FromStr for Speed {
     type Err = String;
 
@@ -67,12 +68,11 @@ impl FromStr for Speed {
         if text == "full" {
             return Ok(Self::FULL);
         }
-        let asked: Option<f64> = text.parse().ok();
-        let notch = NOTCHES.iter().position(|&rate| asked == Some(rate));
-        notch.map(|notch| Self { notch }).ok_or_else(|| {
-            let known: Vec<String> = NOTCHES.iter().map(ToString::to_string).collect();
-            format!("expected {} (simulated seconds a second) or full", known.join(", "))
-        })
+        let [slowest, .., fastest] = NOTCHES;
+        match text.parse() {
+            Ok(rate) if (slowest..=fastest).contains(&rate) => Ok(Self { rate: Some(rate) }),
+            _ => Err(format!("expected a number from {slowest} to {fastest} (simulated seconds a second) or full")),
+        }
     }
 }
 
@@ -100,9 +100,16 @@ mod tests {
         let slow: Speed = "0.03".parse().expect("a notch");
         assert_eq!(slow.simulated_ns(Duration::from_millis(100)), Some(3_000_000));
         assert_eq!(Speed::FULL.simulated_ns(Duration::from_secs(1)), None);
-        for wrong in ["", "2", "-1", "nan", "inf", "Full"] {
+        for wrong in ["", "0", "0.000999", "1000.1", "-1", "nan", "inf", "Full"] {
             let message = wrong.parse::<Speed>().expect_err(wrong);
-            assert!(message.contains("0.001, ") && message.contains("full"), "{message}");
+            assert_eq!(message, "expected a number from 0.001 to 1000 (simulated seconds a second) or full");
         }
+    }
+
+    #[test]
+    fn keys_go_on_from_between_two_notches() {
+        let two: Speed = "2".parse().expect("a rate");
+        assert_eq!(two.to_string(), "2 s/s");
+        assert_eq!((two.slower().rate(), two.faster().rate()), (Some(1.0), Some(3.0)));
     }
 }

@@ -17,9 +17,12 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::Event;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use ratatui::crossterm::{cursor, execute};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use ratatui::layout::{Position, Rect};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use self::keyboard::Keyboard;
@@ -46,6 +49,8 @@ pub struct Screen {
     signalled: Arc<AtomicBool>,
     /// The view is over, and the process goes on without it.
     over: Arc<AtomicBool>,
+    /// The process was stopped and goes on: the terminal was somebody else's meanwhile.
+    resumed: Arc<AtomicBool>,
     colour: bool,
 }
 
@@ -89,6 +94,7 @@ impl Screen {
             keyboard: Keyboard::open().inspect_err(|_| restore())?,
             signalled: Arc::new(AtomicBool::new(false)),
             over: Arc::new(AtomicBool::new(false)),
+            resumed: Arc::new(AtomicBool::new(false)),
             colour: may_use_colour(std::env::var_os("NO_COLOR")),
         };
         // In this order: the first signal finds nothing asked for yet, the second ends the process. A terminal that is lost
@@ -97,8 +103,30 @@ impl Screen {
             flag::register_conditional_default(signal, ends.clone())?;
             flag::register(signal, screen.signalled.clone())?;
         }
-        execute!(screen.terminal.backend_mut(), EnterAlternateScreen, cursor::Hide)?;
+        flag::register(SIGCONT, screen.resumed.clone())?;
+        screen.enter()?;
         Ok(screen)
+    }
+
+    /// Begins with an empty screen, also where there is no alternate one.
+    fn enter(&mut self) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), EnterAlternateScreen, cursor::Hide)?;
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
+    }
+
+    /// Takes the terminal over once more: whoever had it meanwhile has set other modes, which are not those to give back.
+    fn retake(&mut self) -> io::Result<()> {
+        disable_raw_mode()?;
+        enable_raw_mode()?;
+        self.enter()
+    }
+
+    fn render(&mut self, state: &State) -> io::Result<()> {
+        if self.resumed.swap(false, Ordering::SeqCst) {
+            self.retake()?;
+        }
+        self.terminal.draw(|frame| view::render(frame, state, frame.area())).map(drop)
     }
 
     /// Whether colours may be used.
@@ -122,8 +150,7 @@ impl Display for Screen {
     fn draw(&mut self, state: &State) -> io::Result<()> {
         // A thread that panicked has given the terminal back, and its message stands there.
         if TAKEN.load(Ordering::SeqCst) {
-            let drawn = self.terminal.draw(|frame| view::render(frame, state, frame.area()));
-            drawn.inspect_err(|_| self.signalled.store(true, Ordering::SeqCst))?;
+            self.render(state).inspect_err(|_| self.signalled.store(true, Ordering::SeqCst))?;
         }
         Ok(())
     }
@@ -149,7 +176,8 @@ fn restore() {
         return;
     }
     if let Ok(mut file) = File::options().write(true).open(TERMINAL) {
-        let _ = execute!(file, LeaveAlternateScreen, cursor::Show);
+        // Where there is no alternate screen, the view would stand there.
+        let _ = execute!(file, Clear(ClearType::All), cursor::MoveTo(0, 0), LeaveAlternateScreen, cursor::Show);
         let _ = file.flush();
     }
     let _ = disable_raw_mode();

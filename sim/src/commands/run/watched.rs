@@ -6,9 +6,10 @@ use super::super::failure::Failure;
 use super::super::watch::Clock;
 use super::jobs::{Job, JobResult, Jobs};
 use crate::record;
+use crate::scenario::WarmUp;
 use crate::watch::live::live;
 use crate::watch::session::{SessionError, show};
-use crate::watch::state::{Lane, Leaving, Playback, State};
+use crate::watch::state::{Lane, Leaving, Playback, State, WarmUpCut};
 use crate::watch::terminal::Screen;
 
 /// Each candidate is simulated on a thread of its own, so that all keep up with the same clock.
@@ -54,7 +55,9 @@ impl Jobs<'_> {
                 sources.push(source);
                 runs.push(scope.spawn(move || self.run_one(job, Some(observer))));
             }
-            let seen = show(sources, clock.start(State::new(title, lanes), screen), screen);
+            let mut state = clock.start(State::new(title, lanes), screen);
+            state.warm_up = warm_up(scenario.warm_up);
+            let seen = show(sources, state, screen);
             // The view has let go of all sources: whoever still runs stops at its next word.
             let results: Vec<Result<JobResult, Failure>> = runs
                 .into_iter()
@@ -78,6 +81,15 @@ impl Jobs<'_> {
             }
             stopped.map_or(Ok(finished), Err)
         })
+    }
+}
+
+/// The cut as a view says it.
+fn warm_up(warm_up: WarmUp) -> Option<WarmUpCut> {
+    match warm_up {
+        WarmUp::None => None,
+        WarmUp::Time(time) => Some(WarmUpCut { requests: None, until_ns: Some(time.0) }),
+        WarmUp::Requests(requests) => Some(WarmUpCut { requests: Some(requests), until_ns: None }),
     }
 }
 

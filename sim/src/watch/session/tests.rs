@@ -74,9 +74,7 @@ fn a_slow_terminal_costs_drawings_and_no_steps() {
 
 #[test]
 fn the_user_leaves_when_the_user_wants_to() {
-    for (wish, leaving) in
-        [(Action::Quit, Leaving::Quit), (Action::Back, Leaving::Quit), (Action::Interrupt, Leaving::Interrupt)]
-    {
+    for (wish, leaving) in [(Action::Quit, Leaving::Quit), (Action::Interrupt, Leaving::Interrupt)] {
         let (seen, _) = watched(u64::from(u32::MAX), false, &[Action::Pause, wish]);
         let state = seen.expect("it was left");
         assert_eq!(state.leaving, Some(leaving));

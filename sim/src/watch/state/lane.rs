@@ -32,6 +32,8 @@ pub struct Lane {
     pub clock_ns: u64,
     /// The last step.
     pub last: Option<StepRecord>,
+    /// When the step begins that is told next, in nanoseconds; `None` where that is not known yet.
+    pub next_step_ns: Option<u64>,
     /// The ranks after their last step.
     pub ranks: BTreeMap<u32, Rank>,
     /// Steps, counted.
@@ -74,6 +76,8 @@ pub struct Rank {
     pub kv_total_blocks: u64,
     /// The rung of the step; `None` without a graph.
     pub rung: Option<u32>,
+    /// When the step ended, in nanoseconds.
+    pub end_ns: u64,
 }
 
 /// The end of what a lane is told.
@@ -107,6 +111,7 @@ impl Lane {
             knows_requests,
             clock_ns: 0,
             last: None,
+            next_step_ns: None,
             ranks: BTreeMap::new(),
             tallies: Tallies::default(),
             recent: VecDeque::with_capacity(RECENT_STEPS),
@@ -138,7 +143,9 @@ impl Lane {
             kv_used_blocks: step.kv_used_blocks,
             kv_total_blocks: step.kv_total_blocks,
             rung,
+            end_ns: step.end_ns,
         };
+        self.next_step_ns = None;
         let before = self.ranks.insert(step.rank, rank);
         let seen = Seen {
             fallback: rung.is_none(),
@@ -152,8 +159,12 @@ impl Lane {
             self.recent.pop_front();
         }
         self.recent.push_back(seen.fallback);
-        self.history.add(&step, self.waiting(), self.kv_share().unwrap_or_default());
+        let end_ns = step.end_ns;
         self.last = Some(step);
+        let (waiting, kv_share) = (self.waiting(end_ns), self.kv_share(end_ns).unwrap_or_default());
+        if let Some(step) = &self.last {
+            self.history.add(step, waiting, kv_share);
+        }
         seen
     }
 
@@ -176,29 +187,46 @@ impl Lane {
         !self.capture_sizes.is_empty() && steps == RECENT_STEPS && 2 * fallbacks >= steps
     }
 
-    /// Requests running, on all ranks.
-    #[must_use]
-    pub fn running(&self) -> u64 {
-        self.ranks.values().map(|rank| u64::from(rank.running)).sum()
+    /// The ranks that have something to do at a time. All take every step together, so a rank that was not in the last one
+    /// has nothing, and no rank has if the next step is yet to begin. A step that another rank is told of first, or that is
+    /// scheduled before the last one has ended, lets a rank count for one step too many.
+    fn at_work(&self, clock_ns: u64) -> impl Iterator<Item = &Rank> {
+        let has_ended = self.end.as_ref().is_some_and(|end| end.missing.is_none());
+        let rests = has_ended || self.next_step_ns.is_some_and(|start_ns| clock_ns < start_ns);
+        let since_ns = self.last.as_ref().map_or(0, |step| step.start_ns);
+        self.ranks.values().filter(move |rank| !rests && rank.end_ns >= since_ns)
     }
 
-    /// Requests waiting, on all ranks.
+    /// Ranks that ran steps and have nothing to do at a time.
     #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.ranks.values().map(|rank| u64::from(rank.waiting)).sum()
+    pub fn idle_ranks(&self, clock_ns: u64) -> usize {
+        self.ranks.len() - self.at_work(clock_ns).count()
     }
 
-    /// KV blocks in use and of the pool, on all ranks, blocks.
+    /// Requests running at a time, on all ranks.
     #[must_use]
-    pub fn kv_blocks(&self) -> (u64, u64) {
-        let sum = |blocks: fn(&Rank) -> u64| self.ranks.values().map(blocks).fold(0, u64::saturating_add);
-        (sum(|rank| rank.kv_used_blocks), sum(|rank| rank.kv_total_blocks))
+    pub fn running(&self, clock_ns: u64) -> u64 {
+        self.at_work(clock_ns).map(|rank| u64::from(rank.running)).sum()
     }
 
-    /// Share of the KV blocks in use; `None` before any step.
+    /// Requests waiting at a time, on all ranks.
     #[must_use]
-    pub fn kv_share(&self) -> Option<f64> {
-        let (used, total) = self.kv_blocks();
+    pub fn waiting(&self, clock_ns: u64) -> u64 {
+        self.at_work(clock_ns).map(|rank| u64::from(rank.waiting)).sum()
+    }
+
+    /// KV blocks in use at a time and of the pool, on all ranks, blocks.
+    #[must_use]
+    pub fn kv_blocks(&self, clock_ns: u64) -> (u64, u64) {
+        let used = self.at_work(clock_ns).map(|rank| rank.kv_used_blocks).fold(0, u64::saturating_add);
+        let total = self.ranks.values().map(|rank| rank.kv_total_blocks).fold(0, u64::saturating_add);
+        (used, total)
+    }
+
+    /// Share of the KV blocks in use at a time; `None` before any step.
+    #[must_use]
+    pub fn kv_share(&self, clock_ns: u64) -> Option<f64> {
+        let (used, total) = self.kv_blocks(clock_ns);
         (total > 0).then(|| used as f64 / total as f64)
     }
 

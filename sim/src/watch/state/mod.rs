@@ -29,6 +29,8 @@ pub struct State {
     pub focus: usize,
     /// Where the simulated clock stands, in nanoseconds.
     pub clock_ns: u64,
+    /// What reports leave out at the start of the run, and the view does not; `None` if nothing.
+    pub warm_up: Option<WarmUpCut>,
     /// What the clock does.
     pub playback: Playback,
     /// How fast it runs when it does.
@@ -45,6 +47,15 @@ pub struct State {
     pub colour: bool,
     /// That the user leaves.
     pub leaving: Option<Leaving>,
+}
+
+/// Where reports begin to count, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmUpCut {
+    /// Requests before it.
+    pub requests: Option<u64>,
+    /// Its time on the simulated clock, in nanoseconds.
+    pub until_ns: Option<u64>,
 }
 
 /// What the clock does.
@@ -91,6 +102,7 @@ impl State {
             lanes,
             focus: 0,
             clock_ns: 0,
+            warm_up: None,
             playback: Playback::Running,
             speed: Speed::default(),
             selected: None,
@@ -175,8 +187,8 @@ impl State {
             Action::Split => self.split(),
             Action::Help => self.help = !self.help,
             Action::Back if self.help => self.help = false,
-            Action::Back if self.selected.is_some() => self.selected = None,
-            Action::Back | Action::Quit => self.leaving = self.leaving.or(Some(Leaving::Quit)),
+            Action::Back => self.selected = None,
+            Action::Quit => self.leaving = self.leaving.or(Some(Leaving::Quit)),
             Action::Interrupt => self.leaving = Some(Leaving::Interrupt),
         }
     }

@@ -43,10 +43,11 @@ impl Service {
         }
     }
 
-    /// Requests that met every objective, per second until now; `None` where none was judged or no time has passed.
+    /// Requests that met every objective, per second until now; `None` where none finished or was judged, or no time has
+    /// passed.
     #[must_use]
     pub fn goodput(&self, clock_ns: u64) -> Option<f64> {
-        (self.judged > 0 && clock_ns > 0).then(|| self.good as f64 / (clock_ns as f64 / 1e9))
+        (self.judged > 0 && self.finished > 0 && clock_ns > 0).then(|| self.good as f64 / (clock_ns as f64 / 1e9))
     }
 
     /// Share of the finished requests of which `met` met an objective.

@@ -31,8 +31,8 @@ fn a_lane_counts_what_it_is_told() {
     assert_eq!((sixteen.steps, sixteen.exact_steps, sixteen.real_rows, sixteen.padded_rows), (2, 1, 29, 3));
     assert_eq!(sixteen.saved_ms(), Some(2.0 * 0.024));
     assert_eq!(sixteen.batches.iter().map(|(&rows, &steps)| (rows, steps)).collect::<Vec<_>>(), [(13, 1), (16, 1)]);
-    assert_eq!((lane.firing(), lane.running(), lane.waiting()), (None, 90, 9));
-    assert_eq!(lane.kv_blocks(), (5_400, 27_664));
+    assert_eq!((lane.firing(), lane.running(0), lane.waiting(0)), (None, 90, 9));
+    assert_eq!(lane.kv_blocks(0), (5_400, 27_664));
     assert_eq!((lane.service.finished, lane.service.good, lane.clock_ns), (2, 1, 2_020_000_000));
     assert_eq!(lane.service.goodput(lane.clock_ns), Some(1.0 / 2.02));
 }
@@ -59,7 +59,33 @@ fn ranks_add_up_and_change_rungs_on_their_own() {
         .map(|(rank, rows, rung)| lane.apply(of_rank(rank, rows, rung)).expect("a step").rung_change)
         .to_vec();
     assert_eq!(seen, [false, false, false, true]);
-    assert_eq!((lane.running(), lane.kv_blocks().1), (15, 2 * 27_664));
+    assert_eq!((lane.running(0), lane.kv_blocks(0).1), (15, 2 * 27_664));
+}
+
+/// Ranks take every step together: one that was not in the last step has nothing to do, and neither has any if the next step
+/// is yet to begin.
+#[test]
+fn a_rank_without_a_step_is_idle() {
+    let mut lane = lane("one");
+    let mut told = |rank, number: u64| {
+        lane.apply(Fact::Step(Box::new(StepRecord { rank, ..step(number, number * 20_000_000, 10, Some(16)) })));
+        (lane.running(0), lane.waiting(0), lane.kv_blocks(0), lane.idle_ranks(0))
+    };
+    let pool = 27_664;
+    assert_eq!(told(0, 0), (10, 1, (600, pool), 0));
+    assert_eq!(told(1, 0), (20, 2, (1_200, 2 * pool), 0));
+    assert_eq!(told(0, 1), (20, 2, (1_200, 2 * pool), 0), "the other one is told of the same step next");
+    assert_eq!(told(0, 2), (10, 1, (600, 2 * pool), 1));
+    assert_eq!(lane.history.total().waiting_max, 2);
+
+    lane.next_step_ns = Some(500_000_000);
+    assert_eq!((lane.running(499_999_999), lane.idle_ranks(499_999_999)), (0, 2));
+    assert_eq!((lane.running(500_000_000), lane.idle_ranks(500_000_000)), (10, 1));
+    lane.next_step_ns = None;
+    lane.end = Some(End { missing: Some("the log breaks off".to_owned()) });
+    assert_eq!(lane.running(u64::MAX), 10, "nobody knows what came then");
+    lane.end = Some(End::default());
+    assert_eq!((lane.running(0), lane.kv_blocks(0), lane.idle_ranks(0)), (0, (0, 2 * pool), 2));
 }
 
 #[test]
@@ -184,7 +210,7 @@ fn rungs_are_chosen_from_those_that_fired() {
 }
 
 #[test]
-fn escape_closes_what_is_open_and_then_leaves() {
+fn escape_closes_what_is_open_and_never_leaves() {
     let mut state = state(&["one"]);
     told(&mut state, 0, 0, 8, Some(8));
     state.update(Action::LargerRung);
@@ -194,6 +220,8 @@ fn escape_closes_what_is_open_and_then_leaves() {
     state.update(Action::Back);
     assert_eq!((state.selected, state.leaving), (None, None));
     state.update(Action::Back);
+    assert_eq!(state.leaving, None, "a run is not thrown away by one key too many");
+    state.update(Action::Quit);
     assert_eq!(state.leaving, Some(Leaving::Quit));
     state.update(Action::Interrupt);
     assert_eq!(state.leaving, Some(Leaving::Interrupt), "a signal counts more");

@@ -49,14 +49,19 @@ pub(super) fn render(frame: &mut Frame<'_>, column: &Column<'_>, area: Rect) {
     }
 }
 
-/// All lines, the largest rung first.
-fn entries(lane: &Lane) -> Vec<Entry<'_>> {
+/// The sizes that are captured, and others that fired; ascending.
+pub(super) fn sizes(lane: &Lane) -> Vec<u32> {
     let mut sizes: Vec<u32> = lane.capture_sizes.clone();
     // Replay layers and images have graphs of sizes of their own.
     sizes.extend(lane.tallies.rungs.keys().filter(|size| lane.capture_sizes.binary_search(size).is_err()));
     sizes.sort_unstable();
+    sizes
+}
+
+/// All lines, the largest rung first.
+fn entries(lane: &Lane) -> Vec<Entry<'_>> {
     let mut entries = Vec::new();
-    for &size in sizes.iter().rev() {
+    for &size in sizes(lane).iter().rev() {
         match (lane.tallies.rungs.get(&size), entries.last_mut()) {
             (Some(tally), _) => entries.push(Entry::Rung(size, tally)),
             (None, Some(Entry::Dead { smallest, count, .. })) => {

@@ -1,7 +1,7 @@
 //! A state drawn into an area: pure functions, one module a region.
 //!
 //! ```text
-//! header                 the clock, what it does, what runs
+//! header                 the clock, what it does, what runs; that the warm-up is counted
 //! candidate │ candidate  now, service, ladder, fallbacks, timeline (or the traffic of a rung); or the keys
 //! footer                 what came of the last key, or the keys
 //! ```
@@ -76,7 +76,9 @@ pub fn render(frame: &mut Frame<'_>, state: &State, area: Rect) {
     if area.is_empty() {
         return;
     }
-    let (top, bottom) = (u16::from(area.height > 0), u16::from(area.height > 2));
+    // What a view leaves out of a report's figures is said where there is room for figures at all.
+    let warm_up = u16::from(state.warm_up.is_some() && area.height > 6);
+    let (top, bottom) = (1 + warm_up, u16::from(area.height > 2));
     let [header, middle, footer] =
         Layout::vertical([Constraint::Length(top), Constraint::Fill(1), Constraint::Length(bottom)]).areas(area);
     header::render(frame, state, header);
@@ -154,7 +156,7 @@ impl Wanted {
     /// The most of any of them, so that regions stand side by side.
     fn of<'a>(lanes: impl Iterator<Item = &'a Lane>) -> Self {
         lanes.fold(Self::default(), |wanted, lane| Self {
-            ladder: wanted.ladder.max(1 + lane.capture_sizes.len().min(1_000) as u16),
+            ladder: wanted.ladder.max(1 + ladder::sizes(lane).len().min(1_000) as u16),
             fallbacks: wanted.fallbacks.max(1 + lane.tallies.fallbacks.len().min(6) as u16),
         })
     }

@@ -70,6 +70,7 @@ fn recent(lane: &Lane, palette: Palette, width: usize) -> Line<'static> {
     }
     let of = match steps {
         0 => String::new(),
+        1 => format!("the only step so far {} a graph", if fallbacks == 0 { "has" } else { "is without" }),
         _ => format!("{fallbacks} of the last {steps} steps without a graph"),
     };
     Line::from(Span::raw(fields([&*of, ended], width)))

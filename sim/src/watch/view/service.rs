@@ -11,20 +11,26 @@ use crate::watch::state::Lane;
 /// Draws them, or the first.
 pub(super) fn render(frame: &mut Frame<'_>, column: &Column<'_>, area: Rect) {
     let width = usize::from(area.width);
-    let lines = [occupancy(column.lane, width), requests(column.lane, width)];
+    let lines = [occupancy(column.lane, column.until_ns, width), requests(column.lane, width)];
     for (line, row) in lines.into_iter().zip(rows_of(area)) {
         put(frame, Line::raw(line), row);
     }
 }
 
-fn occupancy(lane: &Lane, width: usize) -> String {
-    let (used, total) = lane.kv_blocks();
-    let share = lane.kv_share().map_or_else(|| "-".to_owned(), percent);
+fn occupancy(lane: &Lane, clock_ns: u64, width: usize) -> String {
+    let (used, total) = lane.kv_blocks(clock_ns);
+    let share = lane.kv_share(clock_ns).map_or_else(|| "-".to_owned(), percent);
+    let idle = match (lane.idle_ranks(clock_ns), lane.ranks.len()) {
+        (0, _) => String::new(),
+        (_, 1) => "idle".to_owned(),
+        (idle, ranks) => format!("{idle} of {ranks} ranks idle"),
+    };
     fields(
         [
-            &*format!("running {}", count(lane.running())),
-            &*format!("queue {}", count(lane.waiting())),
+            &*format!("running {}", count(lane.running(clock_ns))),
+            &*format!("queue {}", count(lane.waiting(clock_ns))),
             &*format!("KV {share}"),
+            &*idle,
             &*format!("preempted {}", count(lane.preemptions)),
             &*format!("{} of {} blocks", count(used), count(total)),
         ],
@@ -56,12 +62,12 @@ fn requests(lane: &Lane, width: usize) -> String {
     fields(
         [
             &*goodput,
+            &*refused,
             &*good,
             &*of("TTFT", ttft, service.ttft_met),
             &*of("TPOT", tpot, service.tpot_met),
             &*of("E2EL", e2el, service.e2el_met),
             &*format!("{} done", count(service.finished)),
-            &*refused,
         ],
         width,
     )

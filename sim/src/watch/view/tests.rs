@@ -7,13 +7,13 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
-use reports::SloReport;
+use reports::{RequestRecord, SloReport};
 
 use super::*;
 use crate::watch::action::{Action, Target};
 use crate::watch::fact::Fact;
 use crate::watch::samples::{header, request, step};
-use crate::watch::state::{End, Playback, State};
+use crate::watch::state::{End, Playback, State, WarmUpCut};
 
 /// A ladder with as many rungs as vLLM's own up to 64.
 const SIZES: [u32; 11] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64];
@@ -97,7 +97,17 @@ fn screens() -> Vec<(&'static str, State)> {
     let mut silent = beginning(&["engine default"]);
     silent.lanes[0].knows_requests = false;
     run(&mut silent, 0, 100);
+    let mut warm = two();
+    warm.warm_up = Some(WarmUpCut { requests: Some(1_200), until_ns: Some(28_904_000_000) });
+    run(&mut warm, 0, 1);
+    let mut refused = beginning(&["engine default", "no graphs"]);
+    for (lane, id) in [(0, 0), (0, 1), (1, 0)] {
+        let gone = RequestRecord { outcome: "refused".to_owned(), e2el_ms: None, ..request(id, 0.0, false) };
+        refused.apply(lane, Fact::Request(gone));
+    }
     vec![
+        ("warm-up", warm),
+        ("all refused", ended(refused)),
         ("start", two()),
         ("middle", middle()),
         ("eager storm", stormy()),
@@ -137,6 +147,21 @@ fn screens_over_the_life_of_a_run() {
             })
             .collect();
         insta::assert_snapshot!(name.replace([' ', ','], "_"), drawings.concat());
+    }
+}
+
+/// Graphs of decode batches have sizes of their own, which are not among those of the ladder: each that fired has its line.
+#[test]
+fn every_rung_that_fired_has_a_line_where_there_is_room() {
+    let mut state = beginning(&["engine default"]);
+    for rows in (3..60).step_by(3) {
+        state.apply(0, Fact::Step(Box::new(step(rows.into(), u64::from(rows) * 20_000_000, rows, Some(rows)))));
+    }
+    let lines = lines(&drawn(&state, 80, 60));
+    for rows in (3..60).step_by(3) {
+        let wanted = [rows.to_string(), "1".to_owned()];
+        let has_line = |line: &String| line.split_whitespace().filter(|word| *word != "▶").take(2).eq(&wanted);
+        assert!(lines.iter().any(has_line), "{rows}:\n{}", lines.join("\n"));
     }
 }
 

@@ -31,7 +31,9 @@ pub(super) fn render(frame: &mut Frame<'_>, column: &Column<'_>, area: Rect) {
     let width = usize::from(area.width);
     let mut rows = rows_of(area);
     let Some(heading) = rows.next() else { return };
-    let title = fields([&*format!("rows a step, 0 to {}", clock(until_ns)), &*ceilings(lane), "· most"], width);
+    // Below a millisecond both ends of the axis would read the same.
+    let axis = if until_ns < 1_000_000 { String::new() } else { format!(", 0 to {}", clock(until_ns)) };
+    let title = fields([&*format!("rows a step{axis}"), &*ceilings(lane), "· most"], width);
     put(frame, Line::styled(title, Palette::faint()), heading);
     let Some(columns) = width.checked_sub(NAME_COLUMNS + SCALE_COLUMNS).filter(|&columns| columns > 0) else { return };
     let bins = lane.history.columns(columns as u16, until_ns);
@@ -79,7 +81,7 @@ fn chart(lane: &Lane, bins: &[Bin], height: u16, palette: Palette) -> Vec<Line<'
         let name = match (ceiling, number + 1 == usize::from(height)) {
             (Some(rows), _) => count(rows.into()),
             (_, true) => count(most.into()),
-            (_, false) if number == 0 => "1".to_owned(),
+            (_, false) if number == 0 && most > 1 => "1".to_owned(),
             _ => String::new(),
         };
         let name = whole(&name, NAME_COLUMNS - 1);
