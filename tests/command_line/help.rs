@@ -2,11 +2,15 @@
 
 use super::sim;
 
+/// The commands of this build.
+fn commands() -> impl Iterator<Item = &'static str> {
+    let all = ["run", "watch", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"];
+    all.into_iter().filter(|command| *command != "report" || cfg!(feature = "pages"))
+}
+
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in
-        ["", "run", "watch", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"]
-    {
+    for command in [""].into_iter().chain(commands()) {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let answer = sim(&arguments);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
@@ -23,9 +27,7 @@ fn short_help_names_every_option_as_the_long_one_does() {
             .map(|word| word.trim_end_matches(',').to_owned())
             .collect()
     };
-    for command in
-        ["run", "watch", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain", "check"]
-    {
+    for command in commands() {
         let (short, long) = (sim(&[command, "-h"]).done(), sim(&[command, "--help"]).done());
         assert!(options(&short).iter().all(|option| options(&long).contains(option)), "{command}");
         assert_eq!(sim(&["help", command]).done(), long);

@@ -86,9 +86,9 @@ fn over_seeds(
     let (mut worse, mut alike, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for other in &ranked[1..] {
         match difference(report, &other.name, &best.name, spec.name).map(|difference| difference.verdict) {
-            Some(Verdict::Better | Verdict::Worse) => worse.push(other.name.as_str()),
-            Some(Verdict::Equal | Verdict::NotDistinguishable) => alike.push(other.name.as_str()),
-            None => unknown.push(other.name.as_str()),
+            Some(Verdict::Better | Verdict::Worse) => worse.push(quoted(&other.name) + &share(other, best, spec)),
+            Some(Verdict::Equal | Verdict::NotDistinguishable) => alike.push(quoted(&other.name)),
+            None => unknown.push(quoted(&other.name)),
         }
     }
     let first = format!(
@@ -98,7 +98,7 @@ fn over_seeds(
         value(best, spec)
     );
     if alike.is_empty() && unknown.is_empty() {
-        return format!("{first}, better than every other candidate on the same traffic.");
+        return format!("{first}, better than every other candidate on the same traffic: {}.", list(&worse));
     }
     if alike.len() + 1 == candidates.len() {
         let told = format!(
@@ -114,7 +114,7 @@ fn over_seeds(
         ("Worse", worse),
         ("Not compared with it", unknown),
     ] {
-        sentences.extend((!of.is_empty()).then(|| format!("{said}: {}.", names(&of))));
+        sentences.extend((!of.is_empty()).then(|| format!("{said}: {}.", list(&of))));
     }
     sentences.join(" ")
 }
@@ -149,18 +149,22 @@ fn value(candidate: &CandidateReport, spec: &FigureSpec) -> String {
 }
 
 fn value_and_share(candidate: &CandidateReport, best: &CandidateReport, spec: &FigureSpec) -> String {
+    value(candidate, spec) + &share(candidate, best, spec)
+}
+
+/// By how much a candidate is off the best, in brackets: a difference that is told apart can still be small.
+fn share(candidate: &CandidateReport, best: &CandidateReport, spec: &FigureSpec) -> String {
     let mean = |candidate: &CandidateReport| (spec.get)(candidate).mean().unwrap_or(0.0);
     let share = 100.0 * (mean(candidate) - mean(best)) / mean(best).abs();
     let sign = if share > 0.0 { "+" } else { "" };
-    let share = if share.is_finite() { format!(" ({sign}{} %)", number::fixed(share, 2)) } else { String::new() };
-    format!("{}{share}", value(candidate, spec))
+    if share.is_finite() { format!(" ({sign}{} %)", number::fixed(share, 2)) } else { String::new() }
 }
 
-fn names(names: &[&str]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMED_MOST).map(|name| quoted(name)).collect();
+fn list(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMED_MOST)].join(", ");
     match names.len().saturating_sub(NAMED_MOST) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -247,10 +251,13 @@ mod tests {
         assert_eq!(
             verdict(&run),
             "Over 2 seeds \u{201c}second\u{201d} has the highest mean goodput, 5.000 \u{b1}0.500 requests/s. Not \
-             distinguishable from it on the same traffic: \u{201c}third\u{201d}. Worse: \u{201c}first\u{201d}."
+             distinguishable from it on the same traffic: \u{201c}third\u{201d}. Worse: \u{201c}first\u{201d} (-20.00 %)."
         );
         run.pairs = Some(vec![pair("first", "second", Verdict::Better), pair("second", "third", Verdict::Worse)]);
-        assert!(verdict(&run).ends_with("better than every other candidate on the same traffic."));
+        assert!(verdict(&run).ends_with(
+            "better than every other candidate on the same traffic: \u{201c}third\u{201d} (-2.00 %), \u{201c}first\u{201d} \
+             (-20.00 %)."
+        ));
         run.pairs =
             Some(vec![pair("first", "second", Verdict::NotDistinguishable), pair("second", "third", Verdict::Equal)]);
         for (candidate, bytes) in run.candidates.iter_mut().zip([3_u64 << 30, 2 << 30, 1 << 30]) {
