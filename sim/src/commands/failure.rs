@@ -66,7 +66,7 @@ pub enum Failure {
     #[cfg(feature = "pages")]
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Result(#[from] super::report::ResultError),
+    Result(#[from] super::report::error::ResultError),
     /// A candidate regressed; the comparison is written.
     #[cfg(feature = "pages")]
     #[error("regression: {0}")]

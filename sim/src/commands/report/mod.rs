@@ -1,7 +1,7 @@
 //! `sim report`: results as one HTML page, as Markdown for a pull request, or compared.
 
 mod comparison;
-mod error;
+pub(super) mod error;
 mod folder;
 mod input;
 mod profile;
@@ -16,10 +16,9 @@ use clap::{Args, ValueEnum};
 use reports::page::{self, Document, Part};
 use reports::{AtomicFile, Threshold, ThresholdError};
 
+use self::error::ResultError;
 use self::input::Input;
 use super::failure::Failure;
-
-pub(super) use self::error::ResultError;
 
 /// Make a page of results, or compare two runs.
 ///

@@ -7,48 +7,17 @@ use reports::{RequestLog, StepLog};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
+use super::job::{Job, JobResult};
 use super::logs::Logged;
 use super::recording::Recording;
-use super::spool::{Extent, SpoolWriter};
+use super::spool::SpoolWriter;
 use super::watched::closed;
 use crate::engine::scheduler::Stepping;
-use crate::metrics::{History, HistoryRecorder, Metrics, Summary};
+use crate::metrics::{HistoryRecorder, Metrics};
 use crate::parquet::RowLog;
 use crate::record::{RequestLogger, StepLogger};
-use crate::server::{Replica, RunEnd, ServerError, Setup};
+use crate::server::{Replica, ServerError, Setup};
 use crate::watch::live::LiveObserver;
-
-/// One run: a candidate, by index, with one seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
-    /// Index of the candidate in the scenario.
-    pub candidate: usize,
-    /// Seed of the traffic.
-    pub seed: u64,
-    /// The candidate's first run.
-    pub first_seed: bool,
-    /// Its place among all runs, from 1.
-    pub number: u64,
-}
-
-/// What one run came to.
-#[derive(Debug)]
-pub(super) struct JobResult {
-    /// The run.
-    pub job: Job,
-    /// Its figures.
-    pub summary: Summary,
-    /// How it ended.
-    pub end: RunEnd,
-    /// What charts draw of it, if results are kept.
-    pub history: Option<History>,
-    /// Where its events of the trace lie; empty if not asked for.
-    pub trace: Vec<Extent>,
-    /// Where its requests lie; empty if not asked for.
-    pub requests: Logged,
-    /// Where its steps lie; empty if not asked for.
-    pub steps: Logged,
-}
 
 /// What all runs share.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! `sim run`: candidates on the same traffic, side by side.
 
 pub(super) mod comparison;
+mod job;
 mod jobs;
 mod logs;
 mod output;

@@ -7,7 +7,7 @@ use reports::{AtomicFile, OutputError, StartupCandidate, TraceHeader, TraceLog};
 
 use super::super::failure::Failure;
 use super::super::inputs::Inputs;
-use super::jobs::{Job, JobResult};
+use super::job::{Job, JobResult};
 use super::spool::{Spool, SpoolWriter};
 use crate::record::{self, TraceLogger};
 use crate::server::Setup;

@@ -4,7 +4,8 @@ use std::thread;
 
 use super::super::failure::Failure;
 use super::super::watch::Clock;
-use super::jobs::{Job, JobResult, Jobs};
+use super::job::{Job, JobResult};
+use super::jobs::Jobs;
 use crate::record;
 use crate::scenario::WarmUp;
 use crate::watch::live::live;
