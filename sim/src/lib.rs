@@ -10,6 +10,7 @@ pub mod commands;
 pub mod cost;
 pub mod engine;
 pub mod flags;
+pub mod import;
 pub mod kit;
 pub mod limits;
 pub mod metrics;

@@ -6,6 +6,7 @@
 mod agreement;
 mod dispatcher_v1;
 mod engine_config;
+mod graph_table;
 mod grids;
 mod ladder;
 mod manager_v2;

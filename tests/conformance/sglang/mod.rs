@@ -3,6 +3,7 @@
 mod capture_bs;
 mod dedup;
 mod dispatch;
+mod log_lines;
 mod scheduler;
 
 use serde::Deserialize;

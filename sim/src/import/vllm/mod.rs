@@ -1,0 +1,3 @@
+//! What vLLM prints (vLLM specification section 10).
+
+pub mod graph_table;
