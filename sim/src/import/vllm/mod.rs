@@ -1,3 +1,6 @@
 //! What vLLM prints (vLLM specification section 10).
 
+pub mod batch_sizes;
 pub mod graph_table;
+pub mod iteration;
+pub mod startup;
