@@ -1,6 +1,7 @@
 //! SGLang's vectors: lines of `{"in", "out"}`.
 
 mod capture_bs;
+mod command_line;
 mod dedup;
 mod dispatch;
 mod log_lines;
