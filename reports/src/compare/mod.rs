@@ -154,6 +154,7 @@ impl ComparisonReport {
                 "run both with the same --seed and --seeds: only the same traffic can be compared",
             ));
         }
+        let are_named = !names.is_empty();
         let names = pairs_of(baseline, candidate, names)?;
         let pairs = names
             .iter()
@@ -164,6 +165,10 @@ impl ComparisonReport {
             .flat_map(|pair| thresholds.iter().map(move |threshold| threshold.judge(pair)))
             .collect::<Result<Vec<_>, _>>()?;
         let left = |report: &RunReport, used: &dyn Fn(&str) -> bool| -> Vec<String> {
+            // Who names pairs knows what is left out.
+            if are_named {
+                return Vec::new();
+            }
             report.candidates.iter().map(|one| one.name.clone()).filter(|name| !used(name)).collect()
         };
         let only_in_baseline = left(baseline.report, &|name| names.iter().any(|(one, _)| one == name));
@@ -173,7 +178,7 @@ impl ComparisonReport {
         Ok(Self { baseline, candidate, seeds, warnings, pairs, only_in_baseline, only_in_candidate, thresholds })
     }
 
-    /// The thresholds that were passed.
+    /// The thresholds that were exceeded.
     pub fn regressions(&self) -> impl Iterator<Item = &ThresholdReport> {
         self.thresholds.iter().filter(|threshold| threshold.outcome == "regressed")
     }
@@ -191,9 +196,9 @@ impl ComparisonReport {
         let regressed = self.regressions().count();
         match (self.thresholds.len(), regressed) {
             (0, _) => {}
-            (_, 0) => sentences.push("No threshold was passed.".to_owned()),
-            (_, 1) => sentences.push("One threshold was passed.".to_owned()),
-            (_, count) => sentences.push(format!("{count} thresholds were passed.")),
+            (_, 0) => sentences.push("No limit was exceeded.".to_owned()),
+            (_, 1) => sentences.push("One limit was exceeded.".to_owned()),
+            (_, count) => sentences.push(format!("{count} limits were exceeded.")),
         }
         sentences.join(" ")
     }

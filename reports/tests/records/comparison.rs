@@ -42,7 +42,16 @@ fn one_seed_is_exact_and_says_so() {
     assert!(
         report.pairs[0].figures.iter().all(|found| found.difference.low.to_bits() == found.difference.high.to_bits())
     );
+    assert!(report.only_in_baseline.is_empty(), "who names pairs knows what is left out");
+}
+
+#[test]
+fn candidates_of_one_run_only_are_named() {
+    let (run, mut fewer) = (samples::run(), samples::run());
+    fewer.candidates.truncate(1);
+    let report = compared(&run, &fewer, &[]).expect("comparable");
     assert_eq!(report.only_in_baseline, ["no graphs", "ceiling 8192 with a long name"]);
+    assert!(report.only_in_candidate.is_empty());
 }
 
 #[test]

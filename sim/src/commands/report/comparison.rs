@@ -10,7 +10,7 @@ use super::folder::RunFolder;
 use super::{Arguments, ReportFormat, deliver, write_document};
 use crate::commands::failure::Failure;
 
-/// Compares, writes the answer, and fails if a threshold was passed.
+/// Compares, writes the answer, and fails if a limit was exceeded.
 pub(super) fn execute(arguments: &Arguments, format: ReportFormat, out: &mut impl Write) -> Result<(), Failure> {
     let [baseline, candidate] = &arguments.inputs[..] else { unreachable!("two inputs, checked before") };
     let (baseline, candidate) = (RunFolder::open(baseline)?, RunFolder::open(candidate)?);

@@ -39,7 +39,10 @@ impl Input {
                 "expected a folder that `sim run --out` wrote, a profile (.toml), or a proposal (.json)",
             )
             .into()),
-            _ => Err(ResultError::unreadable(path, &std::io::ErrorKind::NotFound.into()).into()),
+            _ => match path.to_str().and_then(|name| Profile::builtin(name).ok()) {
+                Some(profile) => Ok(Self::Profile(path.to_owned(), Box::new(profile))),
+                None => Err(ResultError::unreadable(path, &std::io::ErrorKind::NotFound.into()).into()),
+            },
         }
     }
 

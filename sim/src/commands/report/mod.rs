@@ -22,7 +22,7 @@ use super::failure::Failure;
 
 /// Make a page of results, or compare two runs.
 ///
-/// DIR is a folder that `sim run --out` wrote, a profile (.toml), or the answer of `sim propose --format json` (.json).
+/// DIR is a folder that `sim run --out` wrote, a profile (.toml, or the name of a built-in one), or the answer of `sim propose --format json` (.json).
 /// The page is one HTML file without scripts that loads nothing: charts, the figures behind them, warnings, and the
 /// commands to repeat it. Several inputs become parts of one page.
 #[derive(Debug, Args)]
