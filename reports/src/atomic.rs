@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 use thiserror::Error;
@@ -32,12 +33,47 @@ pub enum OutputError {
 
 /// A file under a temporary name in its own folder, moved into place by [`AtomicFile::finish`].
 ///
-/// Dropping it before that removes it, so an error leaves neither half a file nor a touched old one. A process that is
-/// killed while it writes leaves the temporary file, under a name that begins with a dot.
+/// Dropping it before that removes it, so an error leaves neither half a file nor a touched old one. A process that a signal
+/// ends can call [`remove_unfinished`]; one that is killed while it writes leaves the temporary file, under a name that begins
+/// with a dot.
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
     sink: BufWriter<NamedTempFile>,
+    // Dropped after the sink: the file is gone by then.
+    _unfinished: Unfinished,
+}
+
+/// The temporary files of this process.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// An entry of [`UNFINISHED`].
+#[derive(Debug)]
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn new(path: &Path) -> Self {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+    }
+}
+
+/// Removes the temporary files of everything that is not finished, and keeps other threads from finishing or beginning
+/// anything: for a process that is about to end.
+pub fn remove_unfinished() {
+    let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in unfinished.iter() {
+        // What was moved into place meanwhile is not there any more.
+        let _ = std::fs::remove_file(path);
+    }
+    // Who waits for the lock waits until the end.
+    std::mem::forget(unfinished);
 }
 
 impl AtomicFile {
@@ -48,7 +84,10 @@ impl AtomicFile {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
         match open_beside(&path) {
-            Ok(file) => Ok(Self { path, sink: BufWriter::new(file) }),
+            Ok(file) => {
+                let unfinished = Unfinished::new(file.path());
+                Ok(Self { path, sink: BufWriter::new(file), _unfinished: unfinished })
+            }
             Err(error) => Err(OutputError::Create { path, error }),
         }
     }
@@ -64,7 +103,7 @@ impl AtomicFile {
     /// # Errors
     /// [`OutputError::Write`]; the temporary file is removed and an older file stays as it was.
     pub fn finish(self) -> Result<(), OutputError> {
-        let Self { path, sink } = self;
+        let Self { path, sink, _unfinished } = self;
         let moved = sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| {
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|failed| failed.error)?;
@@ -99,6 +138,9 @@ impl Write for AtomicFile {
 fn open_beside(path: &Path) -> io::Result<NamedTempFile> {
     if path.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+    }
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file, and would be replaced by one"));
     }
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     // A bare file name has the parent "", which is the current folder.
@@ -171,6 +213,29 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("cannot create {}", path.display())), "{error}");
         }
         assert!(names(folder.path()).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        let error = AtomicFile::create("/dev/null").expect_err("a device");
+        assert!(error.to_string().contains("it is no file, and would be replaced by one"), "{error}");
+    }
+
+    #[test]
+    fn unfinished_files_are_known_until_they_are_finished_or_dropped() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let known = || {
+            let all = UNFINISHED.lock().expect("not poisoned");
+            all.iter().filter(|path| path.starts_with(folder.path())).count()
+        };
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let (one, other) = (AtomicFile::create(one).expect("creates"), AtomicFile::create(other).expect("creates"));
+        assert_eq!(known(), 2);
+        one.finish().expect("writes");
+        assert_eq!(known(), 1);
+        drop(other);
+        assert_eq!(known(), 0);
     }
 
     #[cfg(unix)]

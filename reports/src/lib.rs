@@ -48,7 +48,7 @@ pub mod trace;
 
 mod warning;
 
-pub use atomic::{AtomicFile, OutputError};
+pub use atomic::{AtomicFile, OutputError, remove_unfinished};
 pub use compare::{
     CompareError, ComparedFigure, ComparedPair, ComparedRun, ComparisonReport, FiguresError, Limit, RunBySeed,
     SeedFigures, Threshold, ThresholdError, ThresholdReport,

@@ -251,3 +251,42 @@ fn an_older_step_log_is_pointed_out() {
     assert!(answer.stderr.contains("stale_steps"), "{}", answer.stderr);
     answer.done();
 }
+
+/// What is read is not written over: a scenario, a profile, a trace.
+#[test]
+fn no_result_takes_the_place_of_a_file_that_is_read() {
+    let folder = folder_with(&two_candidates());
+    let profile = calibrate::profile::Profile::builtin("textbook").expect("built in");
+    fs::create_dir(folder.path().join("mine")).expect("writable");
+    profile.save(&folder.path().join("mine/profile.toml")).expect("writable");
+    for arguments in [
+        &["--trace", "scenario.toml"][..],
+        &["--trace", "./mine/../scenario.toml"],
+        &["--profile", "mine/profile.toml", "--out", "mine"],
+    ] {
+        let message = run(folder.path(), arguments).refused(2);
+        assert!(message.contains("is read, and the result would take its place"), "{message}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("scenario.toml")).expect("there"), two_candidates());
+    assert_eq!(names(&folder.path().join("mine")), ["profile.toml"]);
+}
+
+/// A signal while results are written leaves no temporary file.
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_no_temporary_file() {
+    let folder = folder_with(&two_candidates());
+    for signal in ["INT", "TERM", "HUP"] {
+        for wait_ms in [0, 5, 10, 20, 40, 80, 160] {
+            let script = format!(
+                "'{}' run scenario.toml --requests 3000 --seeds 4 --steps --out out >/dev/null 2>&1 & \
+                 sleep 0.{wait_ms:03}; kill -{signal} $! 2>/dev/null; wait $!",
+                env!("CARGO_BIN_EXE_sim")
+            );
+            let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status();
+            status.expect("a shell");
+            let left = if folder.path().join("out").exists() { names(&folder.path().join("out")) } else { Vec::new() };
+            assert!(left.iter().all(|name| !name.starts_with('.')), "{signal} after {wait_ms} ms left {left:?}");
+        }
+    }
+}

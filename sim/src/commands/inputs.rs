@@ -1,7 +1,7 @@
 //! What most commands start from: a scenario, its profile, and its candidates made ready.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use calibrate::profile::{Profile, ProfileError};
 
@@ -43,6 +43,16 @@ impl Inputs {
     pub(super) fn of(scenario: Scenario) -> Result<Self, Failure> {
         let (profile, profile_name) = scenario_profile(&scenario)?;
         Ok(Self { scenario, profile, profile_name })
+    }
+
+    /// Makes sure that no result takes the place of a file that is read.
+    ///
+    /// # Errors
+    /// The first of `results` that would.
+    pub(super) fn check_results(&self, results: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
+        let mut read = self.scenario.traffic.files();
+        read.extend([Path::new(&self.scenario.file), Path::new(&self.profile_name)]);
+        results.into_iter().try_for_each(|result| refuse_if_read(&result, &read))
     }
 
     /// Keeps only the named candidates, in the scenario's order; all of them without names.
@@ -113,6 +123,22 @@ impl Inputs {
     pub(super) fn reject(&self, candidate: &Candidate, error: &SetupError) -> Failure {
         let message = format!("candidate `{}`: {error}", candidate.name);
         self.scenario.reject(candidate.span.clone(), message, error.help()).into()
+    }
+}
+
+/// Refuses a result that would take the place of one of the files that are read.
+///
+/// # Errors
+/// If it would.
+pub(super) fn refuse_if_read(result: &Path, read: &[&Path]) -> Result<(), Failure> {
+    // What does not exist replaces nothing.
+    let Ok(place) = result.canonicalize() else { return Ok(()) };
+    match read.iter().find(|file| file.canonicalize().is_ok_and(|file| file == place)) {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage {
+            message: format!("{} is read, and the result would take its place", result.display()),
+            help: Some("write the result somewhere else".to_owned()),
+        }),
     }
 }
 

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod startup;
 mod sweep;
+mod unfinished;
 mod watch;
 
 use std::io::{self, Write};

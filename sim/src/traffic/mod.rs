@@ -105,6 +105,27 @@ impl Request {
 }
 
 impl Traffic {
+    /// The trace files that it is read from.
+    #[must_use]
+    pub fn files(&self) -> Vec<&std::path::Path> {
+        match &self.kind {
+            TrafficKind::Synthetic { arrivals, lengths } => {
+                let arrivals = match arrivals {
+                    Arrivals::Trace(source) => Some(source),
+                    _ => None,
+                };
+                let lengths = match lengths {
+                    Lengths::Trace { source, .. } => Some(source),
+                    _ => None,
+                };
+                arrivals.into_iter().chain(lengths).map(|source| source.path.as_path()).collect()
+            }
+            TrafficKind::Trace(source) => vec![&source.path],
+            TrafficKind::Ranks(ranks) => ranks.iter().flat_map(Self::files).collect(),
+            TrafficKind::Steps(_) => Vec::new(),
+        }
+    }
+
     /// Traffic whose requests carry nothing beside their lengths.
     #[must_use]
     pub fn plain(seed: u64, requests: Option<u64>, kind: TrafficKind) -> Self {

@@ -19,6 +19,8 @@ use reports::{AtomicFile, Threshold, ThresholdError};
 use self::error::ResultError;
 use self::input::Input;
 use super::failure::Failure;
+use super::inputs::refuse_if_read;
+use super::run::output::FILES;
 
 /// Make a page of results, or compare two runs.
 ///
@@ -91,6 +93,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let default = if arguments.compare { ReportFormat::Text } else { ReportFormat::Html };
     let format = if arguments.markdown { ReportFormat::Markdown } else { arguments.format.unwrap_or(default) };
     check_usage(arguments, format)?;
+    super::unfinished::removed_on_signals();
     if arguments.compare {
         return comparison::execute(arguments, format, out);
     }
@@ -111,6 +114,11 @@ fn check_usage(arguments: &Arguments, format: ReportFormat) -> Result<(), Failur
             "only --compare is written as text or JSON",
             "the text of a run is what `sim run` prints, its JSON is the folder's run.json",
         );
+    }
+    if let Some(file) = &arguments.out {
+        let of_folders = arguments.inputs.iter().flat_map(|input| FILES.map(|name| input.join(name)));
+        let read: Vec<PathBuf> = arguments.inputs.iter().cloned().chain(of_folders).collect();
+        refuse_if_read(file, &read.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
     }
     if format == ReportFormat::Html && arguments.out.is_none() && io::stdout().is_terminal() {
         return refuse("a page of HTML is nothing for a terminal", "give --out report.html, or --markdown");

@@ -4,7 +4,7 @@ pub(super) mod comparison;
 mod job;
 mod jobs;
 mod logs;
-mod output;
+pub(super) mod output;
 pub(super) mod recording;
 mod spool;
 mod trace;
@@ -113,8 +113,13 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let parquet = super::parquet::check(arguments.parquet)?;
     let inputs = load(arguments)?;
     let setups = inputs.prepare_all()?;
-    let trace = arguments.trace.as_deref().map(|path| Trace::open(path, &inputs, &setups)).transpose()?;
+    let results = arguments.out.as_deref().into_iter().flat_map(output::results);
+    inputs.check_results(results.chain(arguments.trace.clone()))?;
+    if !arguments.watch {
+        super::unfinished::removed_on_signals();
+    }
     let folder = arguments.out.as_deref().map(|path| OutputFolder::open(path, arguments.steps, parquet)).transpose()?;
+    let trace = arguments.trace.as_deref().map(|path| Trace::open(path, &inputs, &setups)).transpose()?;
     let seeds = seeds(inputs.scenario.traffic.seed, arguments.seeds);
     let before = warnings::before_run(&inputs.scenario, &inputs.profile, &setups);
     super::warn(&before);

@@ -13,7 +13,8 @@ use super::spool::{Extent, Spool};
 use crate::parquet::Parquet;
 
 /// What is always written; run.json, whose presence says that the rest is there, comes last.
-const FILES: [&str; 5] = ["requests.csv", "figures.csv", "history.json", "profile.toml", "run.json"];
+pub(in crate::commands) const FILES: [&str; 5] =
+    ["requests.csv", "figures.csv", "history.json", "profile.toml", "run.json"];
 
 /// A folder that can be written. Folders made for it go away again unless something is written there.
 #[derive(Debug)]
@@ -28,6 +29,11 @@ pub(super) struct OutputFolder {
 struct MadeFolders {
     /// The folders that were missing, outermost first.
     folders: Vec<PathBuf>,
+}
+
+/// What `--out` may write into a folder.
+pub(super) fn results(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    FILES.into_iter().chain(["steps.jsonl"]).map(|name| folder.join(name))
 }
 
 impl OutputFolder {

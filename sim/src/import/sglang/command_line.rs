@@ -97,19 +97,18 @@ pub fn read(words: &[String]) -> Result<Map<String, Value>, Refusal> {
             strange.push(word.clone());
             continue;
         };
-        let given: Vec<String> = match joined {
-            Some(value) => vec![value],
-            None => {
-                let most = match takes {
-                    Takes::Nothing => 0,
-                    Takes::Numbers => usize::MAX,
-                    _ => 1,
-                };
-                let values = rest.iter().take_while(|word| !word.starts_with("--")).take(most).count();
-                let (values, next) = rest.split_at(values);
-                rest = next;
-                values.to_vec()
-            }
+        let given: Vec<String> = if let Some(value) = joined {
+            vec![value]
+        } else {
+            let most = match takes {
+                Takes::Nothing => 0,
+                Takes::Numbers => usize::MAX,
+                _ => 1,
+            };
+            let values = rest.iter().take_while(|word| !word.starts_with("--")).take(most).count();
+            let (values, next) = rest.split_at(values);
+            rest = next;
+            values.to_vec()
         };
         let value = value(takes, &given).map_err(|problem| Refusal::Value { flag, problem })?;
         set.insert(flag.trim_start_matches('-').replace('-', "_"), value);

@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(fields.get("word"), None);
         assert_eq!(fields.read::<u32>("backend"), Err(("backend", "full")));
         for odd in ["", ",", ":", "[", "]]", "a: [1, 2", "é: ü,"] {
-            Fields::of(odd);
+            let _ = Fields::of(odd);
         }
     }
 }

@@ -156,8 +156,10 @@ impl GraphTable {
         let mut text = format!("{BEGIN}\n\n- Mode: {}\n- Capture sizes: [{sizes}]\n\n", self.mode);
         text += "**CUDAGraph Stats:**\n\n";
         text += &line(COLUMNS);
-        text += &format!("|{rule}\n");
-        rows.iter().for_each(|row| text += &line(row.each_ref().map(String::as_str)));
+        writeln!(text, "|{rule}").expect("writing to a string cannot fail");
+        for row in &rows {
+            text += &line(row.each_ref().map(String::as_str));
+        }
         text
     }
 }
