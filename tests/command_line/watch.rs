@@ -377,6 +377,77 @@ fn a_terminal_that_is_lost_ends_the_view() {
     }
 }
 
+/// Files of different runs beside each other, and a log that ends before its run: what is wrong is said, and requests that may
+/// be of another run are not shown.
+#[test]
+fn neighbours_of_another_run_are_not_believed() {
+    let folder = folder_with(&two_candidates());
+    let run = |out: &str, more: &[&str]| {
+        sim_in(folder.path(), &[&["run", "scenario.toml", "--out", out, "--steps"], more].concat()).done();
+    };
+    run("results", &[]);
+    run("fewer", &["--requests", "10"]);
+    run("seeds", &["--seeds", "3"]);
+    let path = |name: &str| folder.path().join(name);
+    let copied = |from: &str, to: &str| {
+        fs::copy(path(from), path(to)).expect("writable");
+    };
+    let caution = |name: &str| {
+        let found = sim::watch::recording::Recording::open(&path(name)).expect("a recording").caution;
+        found.map(|caution| caution.replace(&folder.path().display().to_string(), "DIR"))
+    };
+    for whole in ["results", "fewer", "seeds"] {
+        assert_eq!(caution(whole), None, "{whole}");
+    }
+    let other =
+        Some("run.json beside DIR/results/steps.jsonl is of another run: its requests are not shown".to_owned());
+    copied("results/run.json", "run.json");
+    copied("fewer/run.json", "results/run.json");
+    assert_eq!(caution("results"), other, "more steps than the run had");
+    copied("seeds/run.json", "results/run.json");
+    assert!(caution("results").expect("two seeds are missing").starts_with("run.json has 2 candidates, "));
+    copied("run.json", "results/run.json");
+    copied("results/requests.csv", "requests.csv");
+    copied("fewer/requests.csv", "results/requests.csv");
+    let rows = "requests.csv has 10 requests of default, run.json 20: requests are not shown";
+    assert_eq!(caution("results").as_deref(), Some(rows));
+    copied("requests.csv", "results/requests.csv");
+
+    let log = fs::read_to_string(path("results/steps.jsonl")).expect("written");
+    let all = log.lines().filter(|line| line.starts_with("{\"step\"")).count();
+    let cut: String = log.split_inclusive('\n').take(6).collect();
+    fs::write(path("results/steps.jsonl"), cut).expect("writable");
+    let said = format!(
+        "run.json has 2 candidates, {all} steps, the log 1 candidate, 5 steps: \
+                        the log ends before, or is of another run; requests are not shown"
+    );
+    assert_eq!(caution("results"), Some(said.clone()));
+    let mut session = Session::sim(folder.path(), &["watch", "results", "--paused"]);
+    session.wait_for("run.json has 2 candidates");
+    session.wait_for("requests: not in the log");
+    session.keys("q");
+    assert_eq!(session.end().0, Some(0));
+}
+
+/// The view counts the warm-up, and says that the report does not.
+#[test]
+fn a_warm_up_is_counted_and_said() {
+    let folder = folder_with(&format!("{}\n[warm_up]\nrequests = 5\n", two_candidates()));
+    sim_in(folder.path(), &["run", "scenario.toml", "--out", "results", "--steps"]).done();
+    for (arguments, said) in [
+        (["run", "scenario.toml", "--watch"], "warm-up included; the report leaves out the first 5 requests"),
+        (["watch", "results", "--paused"], "warm-up included; the report leaves out 5 requests, sent before "),
+    ] {
+        let mut session = Session::sim(folder.path(), &arguments);
+        session.wait_for(said);
+        session.keys("e");
+        session.wait_for("the run has ended");
+        session.wait_for("20 done");
+        session.keys("q");
+        assert_eq!(session.end().0, Some(0));
+    }
+}
+
 /// A log that turns out to be broken while it is shown: the terminal first, then the message.
 #[test]
 fn a_broken_line_ends_the_view_with_a_message() {

@@ -83,6 +83,7 @@ pub(super) fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let mut screen = Screen::open()?;
     let mut state = arguments.clock.start(State::new(&chosen.title, chosen.lanes), &screen);
     state.note = recording.caution;
+    state.warm_up = recording.warm_up;
     let seen = show(chosen.sources, state, &mut screen);
     drop(screen);
     match seen {

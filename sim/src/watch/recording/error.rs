@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use calibrate::stderr::printable;
 use miette::Diagnostic;
 
 /// Why a recorded run cannot be shown.
@@ -52,6 +53,18 @@ pub enum RecordingError {
         #[help]
         help: String,
     },
+}
+
+/// What a JSON reader says, in words for whoever reads the file: names of types are the program's own.
+pub(super) fn object_expected(error: &serde_json::Error) -> String {
+    let said = printable(&error.to_string());
+    match (said.split_once(", expected struct "), said.rsplit_once(" at line ")) {
+        (Some((found, _)), Some((_, place))) => {
+            let found = if found.starts_with("invalid length") { "found an array" } else { found };
+            format!("{found}, expected an object at line {place}")
+        }
+        _ => said,
+    }
 }
 
 /// What a step log is.

@@ -8,7 +8,7 @@ use calibrate::stderr::printable;
 use reports::{STEP_SCHEMA, StepHeader, StepLine, StepRecord};
 use serde::Deserialize;
 
-use super::error::{RecordingError, WHOLE};
+use super::error::{RecordingError, WHOLE, object_expected};
 
 /// No line of a step log is longer, in bytes: thousands of prefills fit.
 const LINE_BYTES_MAX: u64 = 1 << 24;
@@ -110,7 +110,7 @@ impl Line<'_> {
             ));
         }
         let line: StepLine = serde_json::from_slice(self.text).map_err(|error| {
-            let problem = printable(&error.to_string());
+            let problem = object_expected(&error);
             // It is a line by itself to serde; which line of the file it is says the message already.
             let problem = problem.replace(" at line 1 column ", " at column ");
             format!("expected {{\"header\": …}} or {{\"step\": …}} with all fields: {problem}")

@@ -5,6 +5,7 @@
 
 mod error;
 mod lines;
+mod report;
 mod requests;
 mod sections;
 
@@ -13,15 +14,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use calibrate::stderr::printable;
-use reports::{RequestRecord, RunReport, SloReport, StepHeader, StepRecord};
+use reports::{RequestRecord, SloReport, StepRecord};
 
 pub use self::error::RecordingError;
-use self::error::{TOGETHER, WHOLE};
+use self::error::WHOLE;
+use self::report::{difference, neighbour, report_in, warm_up};
 use self::requests::{RequestReader, RequestSections};
 use self::sections::{Section, StepReader, StepSections};
 use super::fact::{Fact, request_ns};
 use super::source::{Next, Source};
-use super::state::{End, Lane};
+use super::state::{End, Lane, WarmUpCut};
 
 /// A step log with its neighbours.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Recording {
     steps: StepSections,
     requests: Option<RequestSections>,
     slo: Option<SloReport>,
+    /// What the report leaves out, and the view does not.
+    pub warm_up: Option<WarmUpCut>,
     /// Why requests are not shown although there are files about them.
     pub caution: Option<String>,
 }
@@ -72,15 +76,21 @@ impl Recording {
         let path = log_in(path)?;
         let steps = StepSections::find(&path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let header = &steps.sections[0].header;
         let report = report_in(folder)?;
-        if report.as_ref().is_some_and(|report| !is_of(header, report)) {
-            let log = printable(&path.display().to_string());
-            let caution = format!("run.json beside {log} is of another run: its requests are not shown");
-            return Ok(Self { steps, requests: None, slo: None, caution: Some(caution) });
+        let table = neighbour(folder, "requests.csv")?;
+        let differs = |requests| report.as_ref().and_then(|report| difference(&steps, report, requests));
+        let mut caution = differs(None);
+        let mut requests = None;
+        // The requests of another run are not even looked at.
+        if let (None, Some(path)) = (&caution, table) {
+            requests = Some(RequestSections::find(&path)?);
+            caution = differs(requests.as_ref());
         }
-        let requests = RequestSections::find(&folder.join("requests.csv"))?;
-        Ok(Self { steps, requests, slo: report.and_then(|report| report.scenario.slo), caution: None })
+        if caution.is_some() {
+            return Ok(Self { steps, requests: None, slo: None, warm_up: None, caution });
+        }
+        let warm_up = report.as_ref().and_then(warm_up);
+        Ok(Self { steps, requests, slo: report.and_then(|report| report.scenario.slo), warm_up, caution })
     }
 
     /// The candidates that were asked for, with one seed.
@@ -143,30 +153,6 @@ fn log_in(path: &Path) -> Result<PathBuf, RecordingError> {
         }
         Err(source) => Err(RecordingError::Read { path: log, source }),
     }
-}
-
-/// The report in a folder, if there is one.
-fn report_in(folder: &Path) -> Result<Option<RunReport>, RecordingError> {
-    let path = folder.join("run.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = fs::read(&path).map_err(|source| RecordingError::Read { path: path.clone(), source })?;
-    serde_json::from_slice(&text).map(Some).map_err(|error| RecordingError::Line {
-        path,
-        line: error.line() as u64,
-        problem: format!("expected the report of a run: {}", printable(&error.to_string())),
-        help: TOGETHER,
-    })
-}
-
-/// Whether a log and a report are of the same run, as far as they say.
-fn is_of(header: &StepHeader, report: &RunReport) -> bool {
-    let mut seeds = report.seeds.iter().flatten().chain([&report.seed]);
-    report.scenario.sha256 == header.scenario_sha256
-        && (report.profile.sha256.is_empty() || report.profile.sha256 == header.profile_sha256)
-        && seeds.any(|&seed| seed == header.seed)
-        && report.candidates.iter().any(|candidate| candidate.name == header.candidate)
 }
 
 impl Source for RecordedSource {

@@ -33,14 +33,11 @@ pub(super) struct RequestReader {
 }
 
 impl RequestSections {
-    /// Finds the rows; `None` if there is no such file.
+    /// Finds the rows.
     ///
     /// # Errors
     /// If it cannot be read, or is no request log.
-    pub(super) fn find(path: &Path) -> Result<Option<Self>, RecordingError> {
-        if !path.exists() {
-            return Ok(None);
-        }
+    pub(super) fn find(path: &Path) -> Result<Self, RecordingError> {
         let (mut rows, header) = open(path)?;
         let column = |name: &str| {
             header
@@ -74,7 +71,12 @@ impl RequestSections {
             }
             last = Some(whose);
         }
-        Ok(Some(Self { path: path.to_owned(), sections }))
+        Ok(Self { path: path.to_owned(), sections })
+    }
+
+    /// How many there are of one candidate and seed.
+    pub(super) fn rows(&self, candidate: &str, seed: u64) -> u64 {
+        self.sections.get(&(candidate.to_owned(), seed)).map_or(0, |section| section.rows)
     }
 
     /// The rows of one candidate and seed; `None` if there are none.

@@ -78,6 +78,11 @@ impl Section {
         Ok(StepReader { lines: Lines::open(path, self.first)?, left: self.steps })
     }
 
+    /// Its steps, counted.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// What is missing behind its steps.
     pub(super) fn missing(&self) -> Option<String> {
         self.broken_line.map(|line| format!("the log breaks off in line {line}: what follows is missing"))

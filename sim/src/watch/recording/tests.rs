@@ -200,6 +200,22 @@ fn what_is_not_there_is_said() {
 fn a_report_that_is_none_is_refused() {
     let refused = refusal(&[("steps.jsonl", &log()), ("run.json", b"{\n \"version\": 3\n}")]);
     assert!(refused.starts_with("DIR/run.json, line 2: expected the report of a run: "), "{refused}");
+    let refused = refusal(&[("steps.jsonl", &log()), ("run.json", b"[]")]);
+    assert!(refused.starts_with("DIR/run.json, line 1: expected the report of a run: a JSON object\n"), "{refused}");
+    let refused = refusal(&[("steps.jsonl", &log()), ("run.json", b"{\"scenario\": []}")]);
+    let expected = "DIR/run.json, line 1: expected the report of a run: found an array, expected an object at line 1";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+/// A pipe would be waited for.
+#[test]
+fn neighbours_that_are_no_files_are_refused() {
+    for name in ["run.json", "requests.csv"] {
+        let folder = folder(&[("steps.jsonl", &log())]);
+        fs::create_dir(folder.path().join(name)).expect("writable");
+        let error = Recording::open(folder.path()).expect_err("it is refused");
+        assert!(error.to_string().ends_with(&format!("{name} is no regular file")), "{error}");
+    }
 }
 
 /// The lines of a long log are read as they are wanted.
