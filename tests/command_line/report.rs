@@ -23,6 +23,11 @@ fn report(folder: &Path, arguments: &[&str]) -> Answer {
     sim_in(folder, &[&["report"], arguments].concat())
 }
 
+/// A message without the breaks of its lines.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().filter(|word| *word != "\u{2502}").collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_run_is_a_page_and_a_short_form() {
     let folder = runs(&[("results", &["--seeds", "3"])]);
@@ -220,4 +225,76 @@ fn other_traffic_is_refused_or_pointed_out() {
     let server = edited("max_num_seqs = 64", "max_num_seqs = 32", "server");
     assert!(server.stderr.contains("other_scenario") && !server.stderr.contains("other_traffic"), "{}", server.stderr);
     server.done();
+}
+
+/// Requests are told by seed and number: where fewer run at once, they finish in another order, and are the same traffic.
+#[test]
+fn the_order_of_completion_is_not_traffic() {
+    let (fixed, uniform) = ("fixed]\nprompt = 100\noutput = 20", "uniform]\nprompt = [50, 150]\noutput = [2, 200]");
+    let text = scenario("", CANDIDATES).replace(fixed, uniform);
+    let folder = folder_with(&text);
+    let run = |text: &str, out: &str| {
+        fs::write(folder.path().join("scenario.toml"), text).expect("writable");
+        sim_in(folder.path(), &["run", "scenario.toml", "--out", out]).done();
+        let rows = fs::read_to_string(folder.path().join(out).join("requests.csv")).expect("written");
+        rows.lines().filter_map(|row| row.split(',').nth(2).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let (before, after) = (run(&text, "before"), run(&text.replace("max_num_seqs = 64", "max_num_seqs = 1"), "after"));
+    assert_ne!(before, after, "the orders differ");
+    let compared = report(folder.path(), &["--compare", "before", "after"]);
+    assert!(!compared.stderr.contains("traffic"), "{}", compared.stderr);
+    compared.done();
+}
+
+/// The same scenario file is not yet the same traffic, and every pair counts.
+#[test]
+fn traffic_is_checked_for_every_pair_whatever_the_scenario() {
+    let folder = runs(&[("before", &[]), ("after", &[])]);
+    let path = folder.path().join("after/requests.csv");
+    let rows = fs::read_to_string(&path).expect("written");
+    let edited = |column: usize, value: &str| {
+        let mut lines: Vec<String> = rows.lines().map(str::to_owned).collect();
+        let last = lines.last_mut().expect("rows");
+        let mut cells: Vec<&str> = last.split(',').collect();
+        cells[column] = value;
+        *last = cells.join(",");
+        fs::write(&path, lines.join("\n") + "\n").expect("writable");
+        report(folder.path(), &["--compare", "before", "after"])
+    };
+    let prompts = one_line(&edited(4, "77").refused(3));
+    assert!(prompts.contains("were sent other prompts (candidates `<b>none</b>` and `<b>none</b>`)"), "{prompts}");
+    let arrivals = edited(3, "0.001");
+    assert!(arrivals.stderr.contains("warning[other_traffic]: the prompts are the same, the arrivals are not"));
+    arrivals.done();
+    fs::remove_file(&path).expect("there");
+    let unchecked = report(folder.path(), &["--compare", "before", "after"]);
+    assert!(unchecked.stderr.contains("warning[unchecked_traffic]"), "{}", unchecked.stderr);
+}
+
+/// A candidate that is gone is not one that is no worse.
+#[test]
+fn limits_are_not_passed_by_leaving_a_candidate_out() {
+    let folder = runs(&[("before", &[]), ("after", &["--candidate", "default"])]);
+    let compare = |arguments: &[&str]| report(folder.path(), &[&["--compare", "before", "after"], arguments].concat());
+    let warned = compare(&[]);
+    assert!(warned.stderr.contains("warning[not_compared]"), "{}", warned.stderr);
+    warned.done();
+    let limit = ["--fail-if", "mean_tpot_ms=1%"];
+    assert!(one_line(&compare(&limit).refused(3)).contains("no limit of --fail-if can be judged"));
+    compare(&[&limit[..], &["--candidate", "default"]].concat()).done();
+}
+
+/// A scenario or a candidate that is named like an option is none.
+#[test]
+fn the_command_to_repeat_a_run_can_be_typed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = scenario("", "[[candidate]]\nname = \"-default\"\n");
+    fs::write(folder.path().join("-dash.toml"), text).expect("writable");
+    sim_in(folder.path(), &["run", "--out", "results", "--candidate=-default", "--", "-dash.toml"]).done();
+    let run: Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("results/run.json")).expect("written"))
+            .expect("JSON");
+    let words: Vec<&str> = run["command"].as_array().expect("words").iter().filter_map(Value::as_str).collect();
+    assert_eq!(words, ["sim", "run", "./-dash.toml", "--seed", "7", "--candidate=-default"]);
+    sim_in(folder.path(), &words[1..]).done();
 }

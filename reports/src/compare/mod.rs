@@ -5,6 +5,7 @@ mod threshold;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::number;
 use crate::{Better, Difference, FIGURES, FigureSpec, Name, RunReport, ScenarioReport, Verdict, Warning};
 
 pub use seeds::{FiguresError, SeedFigures};
@@ -253,10 +254,10 @@ fn same_requests([one, other]: &[ComparedRun; 2]) -> Result<(), CompareError> {
     if one.scenario.requests == other.scenario.requests {
         return Ok(());
     }
-    let count = |run: &ComparedRun| run.scenario.requests.map_or("none".to_owned(), |count| count.to_string());
+    let count = |run: &ComparedRun| run.scenario.requests.map_or("no requests".to_owned(), number::requests);
     Err(CompareError::new(
         format!(
-            "the runs are not of the same traffic: {} was offered {} requests, {} {}",
+            "the runs are not of the same traffic: {} was offered {}, {} {}",
             one.folder,
             count(one),
             other.folder,

@@ -42,7 +42,7 @@ fn block_lines(block: &Block, sink: &mut impl Write) -> io::Result<()> {
         Block::Warnings(warnings) if warnings.is_empty() => writeln!(sink, "None."),
         Block::Warnings(warnings) => warnings.iter().try_for_each(|warning| {
             let about = warning.candidate.as_ref().map(|name| format!("**{}**: ", inline(name))).unwrap_or_default();
-            writeln!(sink, "- `{}` {about}{}", warning.code.replace('`', "'"), inline(&warning.message))
+            writeln!(sink, "- {} {about}{}", code(&warning.code), inline(&warning.message))
         }),
         Block::Table(table) => table_lines(table, sink),
         // A chart is for the page; what it shows stands in its tables.
@@ -54,6 +54,7 @@ fn block_lines(block: &Block, sink: &mut impl Write) -> io::Result<()> {
         }
         Block::Lines(lines) => {
             let fence = "`".repeat(longest_run(lines, '`').max(2) + 1);
+            let lines = lines.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "?");
             writeln!(sink, "{fence}text\n{}\n{fence}", lines.trim_end())
         }
     }
@@ -105,6 +106,12 @@ fn inline(text: &str) -> String {
     line
 }
 
+/// A code of a warning, as code where it is one word of letters, digits and dashes; else it is text like any other.
+fn code(text: &str) -> String {
+    let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if is_word { format!("`{text}`") } else { inline(text) }
+}
+
 /// A text in a cell: its lines one below the other, its indent kept.
 fn cell(text: &str) -> String {
     let indent = text.len() - text.trim_start_matches(' ').len();
@@ -133,9 +140,19 @@ mod tests {
     }
 
     #[test]
+    fn codes_cannot_leave_their_span() {
+        assert_eq!(code("other_seeds"), "`other_seeds`");
+        assert_eq!(code("a`b\n\n# c \u{1b}[31m<script>"), r"a\`b &#35; c ?\[31m&lt;script&gt;");
+        assert_eq!(code(""), "");
+    }
+
+    #[test]
     fn lines_cannot_leave_their_fence() {
         let mut text = Vec::new();
         block_lines(&Block::Lines("a ```` b\n```\n# heading".into()), &mut text).expect("a vector takes it all");
         assert_eq!(String::from_utf8(text).expect("text"), "`````text\na ```` b\n```\n# heading\n`````\n");
+        let mut text = Vec::new();
+        block_lines(&Block::Lines("sim \u{1b}]0;title\u{7} run".into()), &mut text).expect("a vector takes it all");
+        assert_eq!(String::from_utf8(text).expect("text"), "```text\nsim ?]0;title? run\n```\n");
     }
 }

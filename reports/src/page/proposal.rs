@@ -24,7 +24,7 @@ pub fn proposal(name: &str, report: &ProposeReport) -> io::Result<Part> {
     sections.push(provenance(&report.profile));
     sections.push(Section::brief("Warnings", vec![Block::Warnings(report.warnings.clone())]));
     sections.push(Section::brief("How it was found", vec![Block::Table(search(name, report))]));
-    let requests = report.scenario.requests.map(|requests| format!("{} requests", number::count(requests)));
+    let requests = report.scenario.requests.map(number::requests);
     let traffic: Vec<String> = requests.into_iter().chain([text::slo_line(&report.scenario)]).collect();
     let facts = [
         ("Scenario", report.scenario.name.clone()),

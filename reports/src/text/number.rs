@@ -29,6 +29,11 @@ fn has_width(figure: &Figure) -> bool {
     matches!(figure, Figure::Interval(interval) if interval.low < interval.high)
 }
 
+/// A number of requests, in words.
+pub(crate) fn requests(requests: u64) -> String {
+    format!("{} request{}", count(requests), if requests == 1 { "" } else { "s" })
+}
+
 /// An interval without width is one figure, and a whole one is a count: what a ladder costs does not depend on the seed.
 fn settled(figure: &Figure) -> Figure {
     match figure {

@@ -70,7 +70,7 @@ fn head(report: &RunReport, sink: &mut impl Write) -> io::Result<()> {
     };
     let mut parts = vec![seeds, slo_line(scenario)];
     if let Some(requests) = scenario.requests {
-        parts.insert(0, format!("{} requests", number::count(requests)));
+        parts.insert(0, number::requests(requests));
     }
     paragraph(sink, &parts.join("; "), "", "  ")?;
     writeln!(sink)

@@ -272,5 +272,47 @@ fn an_empty_run_has_a_page() {
         latencies: Ok(Vec::new()),
         staircase: Ok(None),
     };
-    structure(&html(vec![page.part().expect("drawn")]));
+    let page = html(vec![page.part().expect("drawn")]);
+    structure(&page);
+    assert_eq!(page.matches("nothing ran").count(), 2 * run.candidates.len(), "device and host time are not 0.00");
+}
+
+/// The table of that caption.
+fn table<'a>(page: &'a str, caption: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("{caption}</caption>")).unwrap_or_else(|| panic!("no table `{caption}`"));
+    rest.split("</table>").next().unwrap_or_default()
+}
+
+#[test]
+fn tables_of_latencies_are_the_figures_of_the_run() {
+    let mut run = samples::run();
+    run.candidates[0].p99_ttft_ms = 1_234.5.into();
+    let page = html(vec![part(&run)]);
+    assert!(table(&page, "TTFT of finished requests").contains("1,234.5"));
+    let over_seeds = html(vec![part(&samples::run_over_seeds())]);
+    assert!(table(&over_seeds, "TTFT of finished requests: means over 3 seeds").contains('\u{b1}'));
+}
+
+/// Charts are drawn of the first candidates, tables hold them all.
+#[test]
+fn many_candidates_are_in_the_tables() {
+    let mut run = samples::run();
+    let first = run.candidates[0].clone();
+    run.candidates =
+        (0..30).map(|place| reports::CandidateReport { name: format!("one {place}."), ..first.clone() }).collect();
+    let page = html(vec![part(&run)]);
+    structure(&page);
+    for caption in [
+        "Key figures",
+        "TTFT of finished requests",
+        "TPOT of finished requests",
+        "device time, ms a step",
+        "start-up, s",
+    ] {
+        let table = table(&page, caption);
+        for place in 0..30 {
+            assert!(table.contains(&format!(" one {place}.<")), "{caption}: {place}");
+        }
+    }
+    assert!(page.contains("the figures of the other 22 are in the tables of"));
 }

@@ -52,6 +52,13 @@ impl Axis {
         }
     }
 
+    /// The same for values that may lie far from zero, and its name says so where the axis does not hold zero.
+    pub(super) fn near(name: &str, ends: [f64; 2], count: usize) -> Self {
+        let axis = Self::linear(name, ends, count);
+        let holds_zero = axis.range[0] <= 0.0 && axis.range[1] >= 0.0;
+        if holds_zero { axis } else { Self { name: format!("{name} (not from zero)"), ..axis } }
+    }
+
     /// Whole numbers from `first` to `last` as they are, with round numbers labelled.
     pub(super) fn whole(name: &str, first: f64, last: f64, count: usize) -> Self {
         let step = round_step((last - first).max(1.0) / count.max(1) as f64).max(1.0);
@@ -225,6 +232,15 @@ mod tests {
         );
         assert_eq!(labels(&Axis::doublings("", 100.0)), ["1", "2", "4", "8", "16", "32", "64"]);
         assert_eq!(labels(&Axis::whole("", 1.0, 64.0, 6)), ["1", "20", "40", "60"]);
+    }
+
+    #[test]
+    fn an_axis_without_zero_says_so() {
+        assert_eq!(Axis::near("ms", [4.84, 4.853], 4).name, "ms (not from zero)");
+        assert_eq!(Axis::near("ms", [-2.0, -1.0], 4).name, "ms (not from zero)");
+        for ends in [[0.0, 4.0], [-1.0, 4.0], [0.1, 4.0]] {
+            assert_eq!(Axis::near("ms", ends, 4).name, "ms", "{ends:?}");
+        }
     }
 
     #[test]

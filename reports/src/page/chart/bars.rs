@@ -31,6 +31,8 @@ pub(in crate::page) struct Stack<'a> {
     pub(in crate::page) parts: &'a [&'a str],
     /// Groups of bars.
     pub(in crate::page) groups: &'a [Vec<Bar>],
+    /// What stands in place of a bar without parts: no figure is not a figure of zero.
+    pub(in crate::page) absent: &'a str,
 }
 
 /// One bar.
@@ -38,7 +40,7 @@ pub(in crate::page) struct Stack<'a> {
 pub(in crate::page) struct Bar {
     /// Name beside it.
     pub(in crate::page) name: String,
-    /// The parts, by their place in the legend.
+    /// The parts, by their place in the legend; none where no figure is defined.
     pub(in crate::page) parts: Vec<(usize, f64)>,
 }
 
@@ -91,9 +93,10 @@ pub(in crate::page) fn stacks(stack: &Stack<'_>) -> io::Result<Svg> {
                     segment(area, [x(from), x(from + value)], middle, part(*place), figure)?;
                     from += value;
                 }
-                let total = number::fixed(from, decimals(from));
+                let is_absent = bar.parts.is_empty();
+                let total = if is_absent { stack.absent.to_owned() } else { number::fixed(from, decimals(from)) };
                 let at = (x(from) + 6, middle);
-                area.draw(&Text::new(total, at, style(LABEL_PX, INK, true, Anchor::Right)))?;
+                area.draw(&Text::new(total, at, style(LABEL_PX, INK, !is_absent, Anchor::Right)))?;
                 top += BAR;
             }
             top += BETWEEN;

@@ -103,7 +103,7 @@ impl Batches<'_> {
         let shown = &shown[..first_beyond];
         let (low, high) = shown.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), (_, ms)| (l.min(*ms), h.max(*ms)));
         let y = if self.up_to.is_some() {
-            Axis::linear("dense work of a step on the device, ms (not from zero)", [low, high], 4)
+            Axis::near("dense work of a step on the device, ms", [low, high], 4)
         } else {
             Axis::decades("dense work of a step on the device, ms (equal room for equal ratios)", low, high * 1.02)
         };

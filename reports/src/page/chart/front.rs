@@ -53,7 +53,9 @@ pub(in crate::page) fn front(price: &str, gain: &str, alternatives: &[Alternativ
     // No magnifying glass: a range of less than a tenth of a percent would show noise as mountains.
     let span = (high - low).max(high.abs() * 1e-3);
     let middle = f64::midpoint(low, high);
-    let y = Axis::linear(&format!("{gain} (not from zero)"), [middle - 0.6 * span, middle + 0.6 * span], 4);
+    // Nothing is served less than not at all.
+    let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+    let y = Axis::near(gain, [(middle - 0.6 * span).max(floor), middle + 0.6 * span], 4);
     canvas(above + HEIGHT, |area| {
         legend::draw(area, &entries)?;
         let (_, plot) = area.split_vertically(above);
@@ -76,24 +78,31 @@ pub(in crate::page) fn front(price: &str, gain: &str, alternatives: &[Alternativ
                 panel.line(&[(one.price, low), (one.price, high)], MUTED, 1)?;
             }
         }
-        // A letter that would lie on another one moves aside, and a line leads back to its place.
+        // A letter that would lie on another one moves aside, and a line leads back to its place; without room there is a dot.
         let mut taken: Vec<(f64, f64)> = Vec::new();
-        let mut moves = Vec::with_capacity(alternatives.len());
-        for one in alternatives {
+        let mut lettered = Vec::with_capacity(alternatives.len());
+        // Where there is no room for all, those on the front have theirs.
+        let (first, rest): (Vec<_>, Vec<_>) = alternatives.iter().partition(|one| is_on_front(alternatives, one));
+        for one in first.into_iter().chain(rest) {
             let (x, y) = panel.spot(one.price, one.gain);
-            let is_free =
-                |(right, down): &(f64, f64)| !taken.iter().any(|(l, t)| (l - x - right).hypot(t - y - down) < APART);
-            let moved = aside().find(is_free).unwrap_or_default();
-            taken.push((x + moved.0, y + moved.1));
-            moves.push((moved.0 as i32, moved.1 as i32));
+            let is_free = |&(right, down): &(f64, f64)| {
+                let is_inside = (right, down) == (0.0, 0.0) || panel.has_room(x + right, y + down, APART / 2.0);
+                is_inside && !taken.iter().any(|(l, t)| (l - x - right).hypot(t - y - down) < APART)
+            };
+            match aside().find(is_free) {
+                Some(moved) => {
+                    taken.push((x + moved.0, y + moved.1));
+                    lettered.push((one, (moved.0 as i32, moved.1 as i32)));
+                }
+                None => panel.dot(one.price, one.gain, series(one.place))?,
+            }
         }
-        for (one, moved) in alternatives.iter().zip(&moves).filter(|(_, moved)| **moved != (0, 0)) {
+        for (one, moved) in lettered.iter().filter(|(_, moved)| *moved != (0, 0)) {
             panel.leader((one.price, one.gain), *moved, MUTED)?;
         }
-        for (one, moved) in alternatives.iter().zip(&moves) {
-            panel.letter_moved((one.price, one.gain), *moved, &one.letter, series(one.place))?;
-        }
-        Ok(())
+        lettered.into_iter().try_for_each(|(one, moved)| {
+            panel.letter_moved((one.price, one.gain), moved, &one.letter, series(one.place))
+        })
     })
 }
 
@@ -112,6 +121,22 @@ mod tests {
 
     fn at(price: f64, gain: f64) -> Alternative {
         Alternative { letter: "A".into(), name: "a".into(), place: 0, price, gain, interval: None }
+    }
+
+    #[test]
+    fn many_letters_stay_in_the_plot() {
+        let many: Vec<Alternative> = (0..200).map(|place| Alternative { place, ..at(5.0, 2.0) }).collect();
+        let svg = front("price", "gain", &many).expect("drawn");
+        let of = |circle: &str, name: &str| -> f64 {
+            let rest = circle.split_once(&format!("{name}=\"")).expect("an attribute").1;
+            rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+        };
+        let letters: Vec<&str> = svg.content.split("<circle ").skip(1).filter(|circle| of(circle, "r") > 8.0).collect();
+        assert!((100..400).contains(&letters.len()), "{}", letters.len());
+        for circle in letters {
+            let (x, y) = (of(circle, "cx"), of(circle, "cy"));
+            assert!((0.0..=960.0).contains(&x) && (0.0..=f64::from(svg.height)).contains(&y), "{circle}");
+        }
     }
 
     #[test]

@@ -172,6 +172,16 @@ impl<'a, 'b> Panel<'a, 'b> {
         (f64::from(x), f64::from(y))
     }
 
+    /// Whether a disc of that radius around a point lies in the plotting area, units.
+    pub(super) fn has_room(&self, x: f64, y: f64, radius: f64) -> bool {
+        let (left, top) = self.area.get_base_pixel();
+        let end = |place: usize| self.chart.backend_coord(&(self.x.range[place], self.y.range[place]));
+        let ((first, bottom), (last, upper)) = (end(0), end(1));
+        let across = f64::from(first - left) + radius..=f64::from(last - left) - radius;
+        let down = f64::from(upper - top) + radius..=f64::from(bottom - top) - radius;
+        across.contains(&x) && down.contains(&y)
+    }
+
     /// A small dot.
     pub(super) fn dot(&mut self, x: f64, y: f64, fill: Shade) -> Result<(), DrawError> {
         self.area.draw(&Circle::new(self.at(x, y), 2, fill.rgb().filled()))

@@ -29,7 +29,7 @@ pub(in crate::page) fn stairs(name: &str, knots: &[[f64; 2]], edges: &[f64], run
         let y = if high > 8.0 * low {
             Axis::decades("time on the device, ms (equal room for equal ratios)", low, high * 1.02)
         } else {
-            Axis::linear("time on the device, ms (not from zero)", [low, high], 5)
+            Axis::near("time on the device, ms", [low, high], 5)
         };
         let mut panel = Panel::new(&plot, Axis::doublings(name, most), y)?;
         panel.edges(edges, EDGE, |edge| format!("{edge:.0}"))?;

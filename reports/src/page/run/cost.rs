@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{drawn, named};
+use super::{drawn, named, others};
 use crate::figures::figure;
 use crate::page::chart::{Bar, Stack, stacks};
 use crate::page::document::{Block, Figure, Section, Table};
@@ -35,23 +35,24 @@ const BYTES_PER_GIB: f64 = (1_u64 << 30) as f64;
 
 /// Cost terms, host and device apart.
 pub(super) fn section(report: &RunReport) -> io::Result<Section> {
-    let blocks = vec![
+    let mut blocks = vec![
         Block::Figure(Box::new(terms(
             report,
             &DEVICE,
             "Device time of a step.",
-            "device time, ms a step",
+            ["device time, ms a step", "nothing ran"],
             "Mean over all steps, term by term. Padding is in the dense term: a graph runs the rows of its rung.",
         )?)),
         Block::Figure(Box::new(terms(
             report,
             &HOST,
             "Host time of a step.",
-            "host time, ms a step",
+            ["host time, ms a step", "nothing ran"],
             "Mean over all steps, term by term. Where launches run ahead of the device, host time counts only where it is the \
              longer of the two.",
         )?)),
     ];
+    blocks.extend(others(report));
     Ok(Section::new("Where the time of a step goes", blocks))
 }
 
@@ -61,13 +62,12 @@ pub(super) fn memory(report: &RunReport) -> io::Result<Section> {
         report,
         &STARTUP,
         "Start-up.",
-        "start-up, s",
+        ["start-up, s", "no figure"],
         "What passes before the first request can be served, part by part.",
     )?;
-    Ok(Section::new(
-        "Memory and start-up",
-        vec![Block::Figure(Box::new(graphs(report)?)), Block::Figure(Box::new(startup))],
-    ))
+    let mut blocks = vec![Block::Figure(Box::new(graphs(report)?)), Block::Figure(Box::new(startup))];
+    blocks.extend(others(report));
+    Ok(Section::new("Memory and start-up", blocks))
 }
 
 /// Bars of parts that sum to a whole.
@@ -75,14 +75,18 @@ fn terms(
     report: &RunReport,
     parts: &[(&str, &str)],
     caption: &str,
-    axis: &str,
+    [axis, absent]: [&str; 2],
     description: &str,
 ) -> io::Result<Figure> {
-    let mean = |candidate: &CandidateReport, name: &str| (figure(name).get)(candidate).mean().unwrap_or(0.0);
+    let mean = |candidate: &CandidateReport, name: &str| (figure(name).get)(candidate).mean();
     let bars: Vec<Bar> = drawn(report)
         .map(|(place, candidate)| Bar {
             name: named(place, candidate),
-            parts: parts.iter().enumerate().map(|(part, (name, _))| (part, mean(candidate, name))).collect(),
+            parts: parts
+                .iter()
+                .enumerate()
+                .filter_map(|(part, (name, _))| Some((part, mean(candidate, name)?)))
+                .collect(),
         })
         .collect();
     let names: Vec<&str> = parts.iter().map(|(_, name)| *name).collect();
@@ -98,7 +102,7 @@ fn terms(
     Ok(Figure {
         caption: caption.to_owned(),
         description: description.to_owned(),
-        svg: stacks(&Stack { name: axis, parts: &names, groups: &[bars] })?,
+        svg: stacks(&Stack { name: axis, parts: &names, groups: &[bars], absent })?,
         table,
     })
 }
@@ -108,8 +112,8 @@ fn graphs(report: &RunReport) -> io::Result<Figure> {
     let gib = |figure: &crate::Figure| figure.mean().map(|bytes| bytes / BYTES_PER_GIB);
     let groups: Vec<Vec<Bar>> = drawn(report)
         .map(|(place, candidate)| {
-            let model = gib(&candidate.graph_memory_bytes).unwrap_or(0.0);
-            let mut bars = vec![Bar { name: named(place, candidate), parts: vec![(0, model)] }];
+            let model = gib(&candidate.graph_memory_bytes).map(|model| (0, model));
+            let mut bars = vec![Bar { name: named(place, candidate), parts: model.into_iter().collect() }];
             if let Some(estimate) = gib(&candidate.graph_estimate_bytes) {
                 bars.push(Bar { name: "engine's estimate".to_owned(), parts: vec![(1, estimate)] });
             }
@@ -138,7 +142,7 @@ fn graphs(report: &RunReport) -> io::Result<Figure> {
         caption: "Device memory of the graphs.".to_owned(),
         description: "Memory that graphs hold is not there for the KV pool; fewer blocks mean more preemption."
             .to_owned(),
-        svg: stacks(&Stack { name: "graph memory, GiB", parts: &names, groups: &groups })?,
+        svg: stacks(&Stack { name: "graph memory, GiB", parts: &names, groups: &groups, absent: "no figure" })?,
         table,
     })
 }

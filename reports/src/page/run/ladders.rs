@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{drawn, named, others};
+use super::{DRAWN_MOST, named, others};
 use crate::page::chart::{self, RungBar};
 use crate::page::document::{Block, Figure, Section, Table};
 use crate::text::{number, rungs};
@@ -11,8 +11,8 @@ use crate::{RunReport, RungReport, Scale};
 /// The section.
 pub(super) fn section(report: &RunReport) -> io::Result<Section> {
     let mut blocks = Vec::new();
-    for (place, candidate) in drawn(report) {
-        let name = named(place, candidate);
+    for (place, candidate) in report.candidates.iter().enumerate() {
+        let (name, is_drawn) = (named(place, candidate), place < DRAWN_MOST);
         if candidate.rungs.is_empty() {
             blocks.push(Block::Text(format!("{name}: no graph was captured, so there is no ladder.")));
             continue;
@@ -23,7 +23,8 @@ pub(super) fn section(report: &RunReport) -> io::Result<Section> {
             candidate.rungs.chunk_by(|one, next| rungs::kind(one) == rungs::kind(next)).collect();
         kinds.sort_by(|one, other| steps(other).total_cmp(&steps(one)));
         for kind in kinds.into_iter().filter(|kind| steps(kind) > 0.0) {
-            blocks.push(Block::Figure(Box::new(figure(&name, kind)?)));
+            let figure = figure(&name, kind)?;
+            blocks.push(if is_drawn { Block::Figure(Box::new(figure)) } else { Block::Table(figure.table) });
         }
     }
     blocks.extend(others(report));

@@ -2,26 +2,29 @@
 
 use std::io;
 
-use super::{RunPage, drawn, named};
-use crate::RunReport;
+use super::{RunPage, drawn, named, others};
 use crate::figures::figure;
 use crate::page::chart::{Curve, curves};
 use crate::page::document::{Block, Figure, Section, Table};
 use crate::page::{CandidateLatencies, LatencyCounts, letter};
 use crate::text::number;
+use crate::{Figure as Value, RunReport};
 
-/// Shares of requests in the table.
-const SHARES: [f64; 8] = [0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 0.999];
+const TTFT: [&str; 3] = ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms"];
+const TPOT: [&str; 3] = ["mean_tpot_ms", "median_tpot_ms", "p99_tpot_ms"];
+const ITL: [&str; 3] = ["mean_itl_ms", "median_itl_ms", "p99_itl_ms"];
+const E2EL: [&str; 3] = ["mean_e2el_ms", "median_e2el_ms", "p99_e2el_ms"];
 
-type Kind = (&'static str, &'static str, fn(&CandidateLatencies) -> &LatencyCounts, Option<f64>);
+/// One latency: its name, the short one, how it was counted, its figures in run.json, and its SLO, ms.
+type Kind = (&'static str, &'static str, fn(&CandidateLatencies) -> &LatencyCounts, [&'static str; 3], Option<f64>);
 
 /// The section.
 pub(super) fn section(page: &RunPage<'_>) -> io::Result<Section> {
     let slo = page.report.scenario.slo;
     let kinds: [Kind; 3] = [
-        ("Time to first token", "TTFT", |counts| &counts.ttft, slo.and_then(|slo| slo.ttft_ms)),
-        ("Time per output token after the first", "TPOT", |counts| &counts.tpot, slo.and_then(|slo| slo.tpot_ms)),
-        ("End-to-end latency", "E2EL", |counts| &counts.e2el, slo.and_then(|slo| slo.e2el_ms)),
+        ("Time to first token", "TTFT", |counts| &counts.ttft, TTFT, slo.and_then(|slo| slo.ttft_ms)),
+        ("Time per output token after the first", "TPOT", |counts| &counts.tpot, TPOT, slo.and_then(|slo| slo.tpot_ms)),
+        ("End-to-end latency", "E2EL", |counts| &counts.e2el, E2EL, slo.and_then(|slo| slo.e2el_ms)),
     ];
     let mut blocks = Vec::new();
     match &page.latencies {
@@ -32,7 +35,13 @@ pub(super) fn section(page: &RunPage<'_>) -> io::Result<Section> {
             }
         }
     }
-    blocks.push(Block::Table(inter_token(page.report)));
+    blocks.extend(others(page.report));
+    // ITL is kept for no single request.
+    blocks.push(Block::Table(spread(
+        page.report,
+        "Inter-token latency (ITL), over all gaps between two deliveries",
+        ITL,
+    )));
     Ok(Section::new("Latency", blocks))
 }
 
@@ -40,7 +49,7 @@ pub(super) fn section(page: &RunPage<'_>) -> io::Result<Section> {
 fn chart(
     report: &RunReport,
     latencies: &[CandidateLatencies],
-    (name, short, of, slo_ms): Kind,
+    (name, short, of, figures, slo_ms): Kind,
 ) -> io::Result<Option<Figure>> {
     let counted: Vec<(usize, &str, &LatencyCounts)> = drawn(report)
         .filter_map(|(place, candidate)| {
@@ -61,28 +70,27 @@ fn chart(
         })
         .collect();
     let limit = slo_ms.map_or_else(String::new, |ms| format!(" The upright line is the SLO, {ms} ms."));
-    let mut table =
-        Table::new(format!("{short} that a share of requests does not exceed, ms, to about 1 %"), &["candidate"]);
-    table.columns.extend(SHARES.iter().map(|share| format!("p{}", (share * 1000.0).round() / 10.0)));
-    for (place, name, counts) in &counted {
-        let cells = SHARES.iter().map(|share| number::option(counts.percentile(*share), 1));
-        table.row(std::iter::once(format!("{} {name}", letter(*place))).chain(cells));
-    }
     Ok(Some(Figure {
         caption: format!("{name} ({short})."),
-        description: format!("Share of finished requests, all seeds together, by how long they took.{limit}"),
+        description: format!(
+            "Share of finished requests{}, by how long they took, in steps about 1 % wide.{limit}",
+            if report.seeds.is_some() { ", all seeds together" } else { "" }
+        ),
         svg: curves(&format!("{short}, ms"), &lines, slo_ms)?,
-        table,
+        table: spread(report, &format!("{short} of finished requests"), figures),
     }))
 }
 
-/// ITL is kept for no single request.
-fn inter_token(report: &RunReport) -> Table {
-    let columns = ["candidate", "mean, ms", "median, ms", "p99, ms"];
-    let mut table = Table::new("Inter-token latency (ITL), over all gaps between two deliveries", &columns);
-    let specs = ["mean_itl_ms", "median_itl_ms", "p99_itl_ms"].map(figure);
+/// Mean, median and p99 of every candidate as run.json has them: exact where the curve is in steps.
+fn spread(report: &RunReport, caption: &str, figures: [&str; 3]) -> Table {
+    let over = report.seeds.as_ref().map(|seeds| format!(": means over {} seeds", seeds.len())).unwrap_or_default();
+    let mut table = Table::new(format!("{caption}{over}"), &["candidate", "mean, ms", "median, ms", "p99, ms"]);
+    let columns = figures.map(figure).map(|spec| {
+        let column: Vec<Value> = report.candidates.iter().map(|candidate| *(spec.get)(candidate)).collect();
+        number::row(&column, spec.scale)
+    });
     for (place, candidate) in report.candidates.iter().enumerate() {
-        let cells = specs.iter().map(|spec| number::row(&[*(spec.get)(candidate)], spec.scale).concat());
+        let cells = columns.iter().map(|column| column[place].clone());
         table.row(std::iter::once(named(place, candidate)).chain(cells));
     }
     table

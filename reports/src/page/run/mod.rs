@@ -72,7 +72,7 @@ impl RunPage<'_> {
             Some(seeds) => format!("{} seeds: {}", seeds.len(), list(seeds)),
             None => format!("one seed, {}: no figure has an interval", report.seed),
         };
-        let requests = report.scenario.requests.map(|requests| format!("{} requests", number::count(requests)));
+        let requests = report.scenario.requests.map(number::requests);
         let traffic =
             requests.into_iter().chain([seeds, text::slo_line(&report.scenario)]).collect::<Vec<_>>().join("; ");
         let profile = &report.profile;
@@ -111,8 +111,8 @@ fn drawn(report: &RunReport) -> impl Iterator<Item = (usize, &CandidateReport)> 
 fn others(report: &RunReport) -> Option<Block> {
     let more = report.candidates.len().checked_sub(DRAWN_MOST).filter(|more| *more > 0)?;
     Some(Block::Text(format!(
-        "Charts are drawn of the first {DRAWN_MOST} candidates; {more} more are in the tables. `sim report` draws others of a \
-         run made with --candidate."
+        "Charts of their own are drawn of the first {DRAWN_MOST} candidates; the figures of the other {more} are in the \
+         tables of \u{201c}Candidates side by side\u{201d}. `sim report` draws them of a run made with --candidate."
     )))
 }
 

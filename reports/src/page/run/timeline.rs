@@ -33,7 +33,7 @@ pub(super) fn section(page: &RunPage<'_>) -> io::Result<Section> {
 fn figure(place: usize, candidate: &CandidateReport, timeline: &Timeline) -> io::Result<Figure> {
     let timeline = &merged(timeline, DRAWN_MOST);
     let ceiling = candidate.capture_sizes.last().copied();
-    let total = |of: fn(&TimelineBin) -> u64| timeline.bins.iter().map(of).sum::<u64>();
+    let total = |of: fn(&TimelineBin) -> u64| timeline.bins.iter().map(of).fold(0, u64::saturating_add);
     let causes = match (total(|bin| bin.no_graph), total(|bin| bin.above_ceiling)) {
         (0, _) => "every step ran on a graph".to_owned(),
         (no_graph, 0) => format!(
@@ -98,7 +98,7 @@ fn merged(timeline: &Timeline, most: usize) -> Timeline {
 }
 
 fn together(bins: &[TimelineBin]) -> TimelineBin {
-    let sum = |of: fn(&TimelineBin) -> u64| bins.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&TimelineBin) -> u64| bins.iter().map(of).fold(0, u64::saturating_add);
     let most = |of: fn(&TimelineBin) -> u32| bins.iter().map(of).max().unwrap_or(0);
     let steps = sum(|bin| bin.steps);
     let rows = bins.iter().filter_map(|bin| Some(bin.mean_rows? * bin.steps as f64)).sum::<f64>();

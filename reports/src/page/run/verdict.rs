@@ -61,15 +61,19 @@ fn of_one_seed(report: &RunReport, candidates: &[CandidateReport], spec: &Figure
         );
     }
     let baseline = &candidates[0];
-    let against = if std::ptr::eq(best, baseline) {
-        format!("next is {} with {}", quoted(&ranked[1].name), value_and_share(ranked[1], best, spec))
+    let equals = ranked.iter().take_while(|one| mean(one).to_bits() == mean(best).to_bits()).count();
+    let names: Vec<String> = ranked[..equals].iter().map(|one| quoted(&one.name)).collect();
+    let against = if mean(best).to_bits() == mean(baseline).to_bits() {
+        let next = ranked[equals];
+        format!("next is {} with {}", quoted(&next.name), value_and_share(next, best, spec))
     } else {
         format!("{} has {}", quoted(&baseline.name), value_and_share(baseline, best, spec))
     };
     format!(
-        "On seed {} {} has the best {what}, {}; {against}. {no_interval}",
+        "On seed {} {} {} the best {what}, {}; {against}. {no_interval}",
         report.seed,
-        quoted(&best.name),
+        list(&names),
+        if equals == 1 { "has" } else { "have" },
         value(best, spec)
     )
 }
@@ -119,18 +123,19 @@ fn over_seeds(
     sentences.join(" ")
 }
 
-/// Of candidates that serve alike the one with the least graph memory, as a sentence.
+/// Of candidates that serve alike the one with the least graph memory, or those, as a sentence.
 fn cheapest(candidates: &[CandidateReport]) -> Option<String> {
     let bytes = |candidate: &CandidateReport| candidate.graph_memory_bytes.mean();
-    let least = candidates
-        .iter()
-        .filter(|one| bytes(one).is_some())
-        .min_by(|a, b| bytes(a).partial_cmp(&bytes(b)).unwrap_or(Ordering::Equal))?;
-    Some(format!(
-        " {} takes the least graph memory, {}.",
-        quoted(&least.name),
-        value(least, figure("graph_memory_bytes"))
-    ))
+    let known = || candidates.iter().filter(|one| bytes(one).is_some());
+    let least = known().min_by(|a, b| bytes(a).partial_cmp(&bytes(b)).unwrap_or(Ordering::Equal))?;
+    let all_least: Vec<String> =
+        known().filter(|one| bytes(one) == bytes(least)).map(|one| quoted(&one.name)).collect();
+    let memory = value(least, figure("graph_memory_bytes"));
+    Some(match &all_least[..] {
+        [one] => format!(" {one} takes the least graph memory, {memory}."),
+        all if all.len() == candidates.len() => format!(" All take the same graph memory, {memory}."),
+        several => format!(" The least graph memory is that of {}, {memory}.", list(several)),
+    })
 }
 
 /// The difference between two candidates in either order.
@@ -233,6 +238,15 @@ mod tests {
         assert!(
             verdict(&report(&[4.0.into(), 4.0.into()])).starts_with("On seed 7 all 2 candidates have the same goodput")
         );
+        assert!(
+            verdict(&report(&[4.0.into(), 5.0.into(), 5.0.into()]))
+                .starts_with("On seed 7 \u{201c}second\u{201d}, \u{201c}third\u{201d} have the best goodput"),
+            "none of two equals is the best"
+        );
+        assert!(
+            verdict(&report(&[5.0.into(), 5.0.into(), 4.0.into()]))
+                .contains("next is \u{201c}third\u{201d} with 4.000")
+        );
         assert!(verdict(&report(&[4.0.into()])).contains("nothing to compare"));
         assert!(verdict(&report(&[4.0.into(), Figure::Undefined])).starts_with("No figure is defined"));
         assert_eq!(verdict(&report(&[])), "The run has no candidate.");
@@ -268,6 +282,18 @@ mod tests {
             "Over 2 seeds the goodput of no candidate is distinguishable from that of \u{201c}second\u{201d} on the same \
              traffic, 5.000 \u{b1}0.500 requests/s. \u{201c}third\u{201d} takes the least graph memory, 1.00 GiB."
         );
+        let mut with_memory = |bytes: [u64; 3]| {
+            for (candidate, bytes) in run.candidates.iter_mut().zip(bytes) {
+                candidate.graph_memory_bytes = (bytes << 30).into();
+            }
+            verdict(&run)
+        };
+        assert!(
+            with_memory([1, 2, 1]).ends_with(
+                " The least graph memory is that of \u{201c}first\u{201d}, \u{201c}third\u{201d}, 1.00 GiB."
+            )
+        );
+        assert!(with_memory([2, 2, 2]).ends_with(" All take the same graph memory, 2.00 GiB."));
         run.pairs = Some(vec![pair("first", "second", Verdict::Better)]);
         assert!(verdict(&run).ends_with("Not compared with it: \u{201c}third\u{201d}."), "{}", verdict(&run));
     }

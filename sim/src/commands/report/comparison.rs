@@ -1,5 +1,6 @@
 //! `--compare`: two folders, seed by seed.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use reports::page::{self, Document};
@@ -7,6 +8,7 @@ use reports::{ComparisonReport, Warning, text};
 
 use super::error::ResultError;
 use super::folder::RunFolder;
+use super::requests::Offered;
 use super::{Arguments, ReportFormat, deliver, write_document};
 use crate::commands::failure::Failure;
 
@@ -18,7 +20,9 @@ pub(super) fn execute(arguments: &Arguments, format: ReportFormat, out: &mut imp
     let mut report = ComparisonReport::between(&baseline.by_seed()?, &candidate.by_seed()?, &names, &arguments.fail_if)
         .map_err(ResultError::from)?;
     report.warnings.extend(other_traffic(&baseline, &candidate, &report)?);
+    let left_out = left_out(arguments, &report)?;
     crate::commands::warn(&report.warnings);
+    crate::commands::warn(left_out.as_slice());
     crate::commands::warn(&unproven(&report));
     let file = arguments.out.as_deref();
     match format {
@@ -35,7 +39,8 @@ pub(super) fn execute(arguments: &Arguments, format: ReportFormat, out: &mut imp
     if regressed.is_empty() { Ok(()) } else { Err(Failure::Regression(regressed.join(", "))) }
 }
 
-/// Where the scenarios differ, whether their requests do, by what both runs wrote of them.
+/// Whether the requests of every pair are the same, by what both runs wrote of them. Equal scenarios prove nothing: a trace
+/// that they name is a file of its own.
 ///
 /// # Errors
 /// Other prompts: the two are not of the same traffic, and their differences would say nothing.
@@ -44,33 +49,68 @@ fn other_traffic(
     candidate: &RunFolder,
     report: &ComparisonReport,
 ) -> Result<Option<Warning>, ResultError> {
-    let pair = match &report.pairs[..] {
-        [pair, ..] if report.baseline.scenario.sha256 != report.candidate.scenario.sha256 => pair,
-        _ => return Ok(None),
+    let (Some(one), Some(other)) = (baseline.offered(&report.seeds)?, candidate.offered(&report.seeds)?) else {
+        let message = "a folder is without requests.csv: whether both were sent the same requests was not checked";
+        return Ok(Some(Warning::general("unchecked_traffic", message)));
     };
-    let offered =
-        (baseline.offered(&pair.baseline, &report.seeds)?, candidate.offered(&pair.candidate, &report.seeds)?);
-    let (Some(one), Some(other)) = offered else { return Ok(None) };
-    if one.prompts != other.prompts {
-        return Err(ResultError::new(
-            format!(
-                "the runs are not of the same traffic: {} and {} were sent other prompts",
-                baseline.name(),
-                candidate.name()
-            ),
-            "run both with the same [traffic] of the scenario and the same seeds",
-        ));
+    let (mut arrivals_differ, mut outputs_differ) = (false, false);
+    for pair in &report.pairs {
+        let (one, other) = (of(&one, &pair.baseline), of(&other, &pair.candidate));
+        let sent = |request: &Offered| (request.key, request.prompt);
+        if !one.iter().map(sent).eq(other.iter().map(sent)) {
+            return Err(ResultError::new(
+                format!(
+                    "the runs are not of the same traffic: {} and {} were sent other prompts (candidates `{}` and `{}`)",
+                    baseline.name(),
+                    candidate.name(),
+                    pair.baseline,
+                    pair.candidate
+                ),
+                "run both with the same [traffic] of the scenario, the same trace file and the same seeds",
+            ));
+        }
+        let mut requests = one.iter().zip(other);
+        arrivals_differ |= requests.clone().any(|(a, b)| a.arrival_s.to_bits() != b.arrival_s.to_bits());
+        outputs_differ |= requests.any(|(a, b)| a.output != b.output);
     }
-    let differ: Vec<&str> = [("arrivals", one.arrivals != other.arrivals), ("outputs", one.outputs != other.outputs)]
+    let differ: Vec<&str> = [("arrivals", arrivals_differ), ("outputs", outputs_differ)]
         .into_iter()
         .filter_map(|(what, differ)| differ.then_some(what))
         .collect();
     let message = format!(
-        "the prompts are the same, the {} are not: another rate or other lengths; or clients that wait for their answers, or \
-         requests cut at another max_model_len",
+        "the prompts are the same, the {} are not: another rate, other lengths or another trace; or clients that wait for \
+         their answers, or requests cut at another max_model_len",
         differ.join(" and the ")
     );
     Ok((!differ.is_empty()).then(|| Warning::general("other_traffic", message)))
+}
+
+fn of<'a>(offered: &'a BTreeMap<String, Vec<Offered>>, candidate: &str) -> &'a [Offered] {
+    offered.get(candidate).map_or(&[], Vec::as_slice)
+}
+
+/// Candidates of the baseline that nothing is compared with: one that is gone must not pass for one that is no worse.
+///
+/// # Errors
+/// There are some, and limits that were to hold for them.
+fn left_out(arguments: &Arguments, report: &ComparisonReport) -> Result<Option<Warning>, ResultError> {
+    if report.only_in_baseline.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = report.only_in_baseline.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!(
+        "{} has no candidate named {}, which {} has",
+        report.candidate.folder,
+        names.join(", "),
+        report.baseline.folder
+    );
+    if arguments.fail_if.is_empty() {
+        return Ok(Some(Warning::general("not_compared", message + ": not compared")));
+    }
+    Err(ResultError::new(
+        message + ": no limit of --fail-if can be judged for it",
+        "name the pairs that the limits are for: --candidate NAME, or --candidate NAME=OTHER",
+    ))
 }
 
 /// `NAME=OTHER`, or a name that both have. A name may hold `=` itself: what the baseline has, counts.

@@ -1,5 +1,6 @@
 //! A folder that `sim run --out` wrote, read back.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -85,14 +86,14 @@ impl RunFolder {
         Ok(RunBySeed { folder: self.name(), report: &self.report, figures })
     }
 
-    /// The requests that a candidate was offered with some seeds; `None` without requests.csv.
+    /// The requests that each candidate was offered with some seeds; `None` without requests.csv.
     ///
     /// # Errors
     /// requests.csv is broken.
-    pub(super) fn offered(&self, candidate: &str, seeds: &[u64]) -> Result<Option<Offered>, ResultError> {
+    pub(super) fn offered(&self, seeds: &[u64]) -> Result<Option<BTreeMap<String, Vec<Offered>>>, ResultError> {
         let Some(path) = self.existing("requests.csv") else { return Ok(None) };
         let file = File::open(&path).map_err(|error| ResultError::unreadable(&path, &error))?;
-        requests::offered(BufReader::new(file), candidate, seeds)
+        requests::offered(BufReader::new(file), seeds)
             .map(Some)
             .map_err(|fault| ResultError::broken(&path, fault.line, &fault.problem, AGAIN))
     }

@@ -45,7 +45,8 @@ A figure regresses if it is worse than in the baseline by more than the limit, p
 baseline's mean or a number in the figure's own unit, and the 95 % interval of the paired
 difference does not hold zero. Where it holds zero, the seeds do not tell the two apart: that is
 no regression, and a warning says so. With one common seed the difference is exact, and the limit
-decides alone. Figures are named as the columns of --format csv.")]
+decides alone. A candidate of the baseline that the other run does not have cannot be judged: exit
+code 3, unless --candidate names the pairs. Figures are named as the columns of --format csv.")]
 pub(super) struct Arguments {
     /// Folders of `sim run --out`, profiles, or proposals; with --compare the baseline, then the run compared with it.
     #[arg(value_name = "DIR", required = true)]

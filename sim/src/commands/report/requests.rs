@@ -1,5 +1,6 @@
 //! requests.csv as distributions of latencies.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use reports::page::CandidateLatencies;
@@ -75,32 +76,38 @@ pub(super) fn latencies(
     Ok(found)
 }
 
-/// What requests one candidate was offered, in the order of their rows: to tell traffic that is the same from other traffic.
-#[derive(Debug, Default, PartialEq)]
+/// One request as it was offered, and what was served of it: to tell traffic that is the same from other traffic.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Offered {
-    /// Seed, number and prompt of each.
-    pub(super) prompts: Vec<(u64, u64, u32)>,
-    /// Arrival of each, s.
-    pub(super) arrivals: Vec<f64>,
-    /// Output of each that finished, tokens.
-    pub(super) outputs: Vec<u32>,
+    /// Seed and number of the request: candidates finish them in orders of their own.
+    pub(super) key: (u64, u64),
+    /// Prompt, tokens.
+    pub(super) prompt: u32,
+    /// Arrival, s.
+    pub(super) arrival_s: f64,
+    /// Output, tokens; `None` if it did not finish.
+    pub(super) output: Option<u32>,
 }
 
-/// Reads the requests of one candidate with some seeds.
+/// The requests with some seeds, candidate by candidate, ascending by seed and number.
 ///
 /// # Errors
 /// A row that is no request.
-pub(super) fn offered(source: impl Read, candidate: &str, seeds: &[u64]) -> Result<Offered, Fault> {
-    let mut offered = Offered::default();
+pub(super) fn offered(source: impl Read, seeds: &[u64]) -> Result<BTreeMap<String, Vec<Offered>>, Fault> {
+    let mut of_candidates: BTreeMap<String, Vec<Offered>> = BTreeMap::new();
     for row in csv::Reader::from_reader(source).deserialize::<RequestRecord>() {
         let request = row.map_err(|error| Fault::of(&error))?;
-        if request.candidate == candidate && seeds.contains(&request.seed) {
-            offered.prompts.push((request.seed, request.id, request.prompt_tokens));
-            offered.arrivals.push(request.arrival_s);
-            offered.outputs.extend((request.outcome == "finished").then_some(request.output_tokens));
+        if seeds.contains(&request.seed) {
+            of_candidates.entry(request.candidate).or_default().push(Offered {
+                key: (request.seed, request.id),
+                prompt: request.prompt_tokens,
+                arrival_s: request.arrival_s,
+                output: (request.outcome == "finished").then_some(request.output_tokens),
+            });
         }
     }
-    Ok(offered)
+    of_candidates.values_mut().for_each(|requests| requests.sort_by_key(|request| request.key));
+    Ok(of_candidates)
 }
 
 /// Whether the warm-up cut leaves the request out. The cut is a number of requests, the same with every seed, or a time.
@@ -174,10 +181,13 @@ b,7,2,2.5,12,0,refused,,,,0,false
     }
 
     #[test]
-    fn offered_requests_are_those_of_one_candidate() {
-        let found = offered(ROWS.as_bytes(), "b", &[7]).expect("sound");
-        assert_eq!(found.prompts, [(7, 0, 10), (7, 1, 11), (7, 2, 12)]);
-        assert_eq!((found.arrivals.len(), found.outputs), (3, vec![2, 2]));
-        assert_eq!(offered(ROWS.as_bytes(), "b", &[8]).expect("sound"), Offered::default());
+    fn offered_requests_do_not_depend_on_the_order_of_completion() {
+        let found = offered(ROWS.as_bytes(), &[7]).expect("sound");
+        let (header, rows) = ROWS.split_once('\n').expect("a header");
+        let turned: Vec<&str> = std::iter::once(header).chain(rows.lines().rev()).collect();
+        assert_eq!(offered(turned.join("\n").as_bytes(), &[7]).expect("sound"), found);
+        let of_b: Vec<_> = found["b"].iter().map(|request| (request.key, request.prompt, request.output)).collect();
+        assert_eq!(of_b, [((7, 0), 10, Some(2)), ((7, 1), 11, Some(2)), ((7, 2), 12, None)]);
+        assert!(offered(ROWS.as_bytes(), &[8]).expect("sound").is_empty());
     }
 }

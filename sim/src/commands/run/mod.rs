@@ -95,10 +95,14 @@ impl Arguments {
     /// The command that gives the same report, without what says where and how it is written.
     fn reproduced(&self, seeds: &[u64]) -> Vec<String> {
         let mut words = ["sim", "run"].map(str::to_owned).to_vec();
-        words.push(self.scenario.display().to_string());
+        let scenario = self.scenario.display().to_string();
+        // A path that begins like an option would be taken for one.
+        words.push(if scenario.starts_with('-') { format!("./{scenario}") } else { scenario });
         words.extend(["--seed".to_owned(), seeds[0].to_string()]);
-        let mut option = |name: &str, value: Option<String>| {
-            words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        let mut option = |name: &str, value: Option<String>| match value {
+            Some(value) if value.starts_with('-') => words.push(format!("{name}={value}")),
+            Some(value) => words.extend([name.to_owned(), value]),
+            None => {}
         };
         option("--seeds", (self.seeds > 1).then(|| self.seeds.to_string()));
         option("--profile", self.profile.clone());
