@@ -298,3 +298,34 @@ fn the_command_to_repeat_a_run_can_be_typed() {
     assert_eq!(words, ["sim", "run", "./-dash.toml", "--seed", "7", "--candidate=-default"]);
     sim_in(folder.path(), &words[1..]).done();
 }
+
+/// Files of a run with the same candidates are told from those of another one by their seeds, counts and means.
+#[test]
+fn files_of_two_runs_are_told_apart() {
+    let folder =
+        runs(&[("one", &["--seeds", "2"]), ("seed", &["--seed", "9", "--seeds", "2"]), ("two", &["--seeds", "2"])]);
+    let text = scenario("", CANDIDATES).replace("output = 20", "output = 30");
+    fs::write(folder.path().join("scenario.toml"), text).expect("writable");
+    sim_in(folder.path(), &["run", "scenario.toml", "--seeds", "2", "--out", "longer"]).done();
+    let at = |run: &str, name: &str| folder.path().join(run).join(name);
+    for other in ["seed", "longer"] {
+        for name in ["history.json", "requests.csv", "figures.csv"] {
+            fs::copy(at(other, name), at("two", name)).expect("copied");
+            let arguments: &[&str] = if name == "figures.csv" { &["--compare", "one", "two"] } else { &["two"] };
+            let message = report(folder.path(), arguments).refused(3);
+            assert!(message.contains(&format!("two/{name}")), "{other}: {message}");
+            assert!(one_line(&message).contains("files of two runs are mixed"), "{other}, {name}: {message}");
+            fs::copy(at("one", name), at("two", name)).expect("copied");
+        }
+    }
+    report(folder.path(), &["two"]).done();
+    report(folder.path(), &["--compare", "one", "two"]).done();
+
+    let history = fs::read_to_string(at("two", "history.json")).expect("written");
+    let (head, rest) = history.split_once("\"padded_rows\":").expect("batches");
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).expect("it goes on");
+    let huge = format!("{head}\"padded_rows\":{}{}", u64::MAX, &rest[digits..])
+        .replace("\"preempted\":0", "\"preempted\":9223372036854775808");
+    fs::write(at("two", "history.json"), huge).expect("writable");
+    assert!(one_line(&report(folder.path(), &["two"]).refused(3)).contains("larger than any run's"));
+}
