@@ -290,3 +290,18 @@ fn a_signal_leaves_no_temporary_file() {
         }
     }
 }
+
+/// What is started to outlive its terminal, as by `nohup`, does.
+#[cfg(unix)]
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let folder = folder_with(&two_candidates());
+    let script = format!(
+        "trap '' HUP; '{}' run scenario.toml --requests 3000 --seeds 4 --steps --out out >/dev/null 2>&1 & \
+         for i in 1 2 3 4 5 6 7 8; do kill -HUP $! 2>/dev/null; sleep 0.03; done; wait $!",
+        env!("CARGO_BIN_EXE_sim")
+    );
+    let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status();
+    assert_eq!(status.expect("a shell").code(), Some(0));
+    assert!(folder.path().join("out/run.json").exists());
+}
