@@ -33,6 +33,27 @@ fn against_current<'a>(answer: &'a Value, figure: &str) -> (f64, &'a str) {
     (difference["mean"].as_f64().expect("a difference"), difference["verdict"].as_str().expect("a verdict"))
 }
 
+/// Nine requests run sixteen rows: the best single change puts a size at nine.
+#[test]
+fn r01_gets_a_size_for_nine() {
+    let answer = propose("r01", "4");
+    assert!(!sizes(&answer["current"], "all").contains(&9));
+    assert_eq!(answer["one_change"]["to"], 9, "{}", answer["one_change"]["kind"]);
+    let changed = &answer["one_change"]["choice"];
+    assert!(mean(changed, "p99_tpot_ms") < 0.85 * mean(&answer["current"], "p99_tpot_ms"));
+}
+
+/// Steps with a chunk of 4,096 tokens run without a graph, and the host takes longer for them than the device: they get one.
+#[test]
+fn r18_gets_a_graph_for_its_chunks() {
+    let answer = propose("r18", "2");
+    assert_eq!(answer["verdict"]["kind"], "change", "{}", answer["verdict"]["sentence"]);
+    assert_eq!(sizes(&answer["current"], "all").last(), Some(&1024));
+    assert_eq!(sizes(&answer["proposal"], "all").last(), Some(&4096));
+    let (tpot_ms, verdict) = against_current(&answer, "p99_tpot_ms");
+    assert!(tpot_ms < -0.2 * mean(&answer["current"], "p99_tpot_ms"), "{tpot_ms} ms, {verdict}");
+}
+
 /// Batches of 97 to 100 have no full graph: size 100 is added, and no single change is better.
 #[test]
 fn r11_gets_the_full_batch_of_100() {

@@ -15,17 +15,18 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios")
 }
 
-fn scenarios() -> Vec<PathBuf> {
+/// Every scenario, in the order of their paths.
+pub(crate) fn scenarios() -> Vec<PathBuf> {
     let all = |folder: PathBuf| fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let mut paths: Vec<PathBuf> = all(folder()).chain(all(folder().join("field"))).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml") && !path.ends_with("cases.toml"));
     paths.sort();
     assert!(paths.len() >= 6, "{paths:?}");
     paths
 }
 
 /// The path below `scenarios/`.
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.strip_prefix(folder()).expect("a scenario of the folder").display().to_string()
 }
 

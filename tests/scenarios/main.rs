@@ -1,5 +1,6 @@
 //! The scenarios of this repository through the real binary: each is listed, valid and runs, its expectations hold; and
-//! the practice exercise comes out as worked by hand; public reports get the advice that helped their reporters.
+//! the practice exercise comes out as worked by hand; public reports get the advice that helped their reporters, and their
+//! figures stand beside those of the commands that answer them.
 //!
 //! `cargo test --test scenarios -- --nocapture` prints `part: matched/total` for the exercise.
 
@@ -10,4 +11,4 @@ mod field;
 mod files;
 mod own_trace;
 mod practice;
-mod published;
+mod public_reports;
