@@ -52,9 +52,13 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 struct Unfinished(PathBuf);
 
 impl Unfinished {
-    fn new(path: &Path) -> Self {
-        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
-        Self(path.to_owned())
+    /// Opens a temporary file beside `path`. There is no moment in which it exists and has no entry: a signal may come in any.
+    fn open(path: &Path) -> io::Result<(NamedTempFile, Self)> {
+        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = open_beside(path)?;
+        unfinished.push(file.path().to_owned());
+        let entry = Self(file.path().to_owned());
+        Ok((file, entry))
     }
 }
 
@@ -83,11 +87,8 @@ impl AtomicFile {
     /// [`OutputError::Create`] if the folder does not exist or is not writable, or if `path` is itself a folder.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
-        match open_beside(&path) {
-            Ok(file) => {
-                let unfinished = Unfinished::new(file.path());
-                Ok(Self { path, sink: BufWriter::new(file), _unfinished: unfinished })
-            }
+        match Unfinished::open(&path) {
+            Ok((file, unfinished)) => Ok(Self { path, sink: BufWriter::new(file), _unfinished: unfinished }),
             Err(error) => Err(OutputError::Create { path, error }),
         }
     }
