@@ -3,6 +3,7 @@
 mod bad_files;
 mod explain;
 mod help;
+mod import;
 mod invalid;
 mod output;
 mod parquet;

@@ -8,6 +8,7 @@ use miette::Diagnostic;
 use reports::OutputError;
 
 use crate::engine::error::EngineError;
+use crate::import::error::ImportError;
 use crate::scenario::ScenarioError;
 use crate::server::ServerError;
 use crate::sweep::{FolderError, StoreError, VaryError};
@@ -45,6 +46,10 @@ pub enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Traffic(#[from] TrafficError),
+    /// There is no scenario to make of what was given.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Import(#[from] ImportError),
     /// The sweep that was asked for cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -131,6 +136,7 @@ impl Failure {
             | Self::Engine(_)
             | Self::Profile(_)
             | Self::Traffic(_)
+            | Self::Import(_)
             | Self::Point { .. }
             | Self::NoProposal { .. }
             | Self::Recording(_)

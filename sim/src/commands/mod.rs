@@ -5,6 +5,7 @@ mod engine_flags;
 mod explain;
 mod failure;
 mod format;
+mod import;
 mod inputs;
 mod ladder;
 mod merge;
@@ -71,6 +72,7 @@ pub struct Cli {
 enum Command {
     Run(run::Arguments),
     Watch(watch::Arguments),
+    Import(import::Arguments),
     Propose(propose::Arguments),
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
@@ -105,6 +107,7 @@ impl Cli {
         match self.command {
             Command::Run(arguments) => run::execute(&arguments, out),
             Command::Watch(arguments) => watch::execute(&arguments),
+            Command::Import(arguments) => import::execute(&arguments, out),
             Command::Propose(arguments) => propose::execute(&arguments, out),
             Command::Sweep(arguments) => sweep::execute(&arguments, out),
             Command::Merge(arguments) => merge::execute(&arguments, out),

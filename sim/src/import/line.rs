@@ -2,9 +2,20 @@
 
 use std::borrow::Cow;
 
+/// Whose way to begin a line it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// vLLM's.
+    Vllm,
+    /// SGLang's.
+    Sglang,
+}
+
 /// A line without its decoration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine<'a> {
+    /// How it begins; `None` if neither way: progress bars, and whatever else writes into a log.
+    pub style: Option<Style>,
     /// The process or rank that printed it, as its prefix names it: `EngineCore_DP0 pid=1`, `TP0`; empty where it names none.
     pub origin: Cow<'a, str>,
     /// What it says.
@@ -21,15 +32,20 @@ impl<'a> LogLine<'a> {
         match plain(raw) {
             Cow::Borrowed(line) => Self::split(line),
             Cow::Owned(line) => {
-                let LogLine { origin, text } = LogLine::split(&line);
-                Self { origin: Cow::Owned(origin.into_owned()), text: Cow::Owned(text.into_owned()) }
+                let LogLine { style, origin, text } = LogLine::split(&line);
+                Self { style, origin: Cow::Owned(origin.into_owned()), text: Cow::Owned(text.into_owned()) }
             }
         }
     }
 
     fn split(line: &'a str) -> Self {
-        let (origin, text) = vllm(line).or_else(|| sglang(line)).unwrap_or(("", line));
-        Self { origin: Cow::Borrowed(origin), text: Cow::Borrowed(text) }
+        let printed = |line| {
+            let of_vllm = vllm(line).map(|parts| (Some(Style::Vllm), parts));
+            of_vllm.or_else(|| sglang(line).map(|parts| (Some(Style::Sglang), parts)))
+        };
+        let bare = without_carrier(line);
+        let (style, (origin, text)) = printed(line).or_else(|| printed(bare)).unwrap_or((None, ("", bare)));
+        Self { style, origin: Cow::Borrowed(origin), text: Cow::Borrowed(text) }
     }
 }
 
@@ -61,6 +77,48 @@ fn after_escape(sequence: &str) -> &str {
     end.map_or("", |end| &parameters[end + 1..])
 }
 
+/// A line without what carried it put before it: `docker compose` the name of a service (`vllm-1  | `), `kubectl` and other
+/// collectors a time (`2026-04-19T15:31:11.368Z `, `2026-04-19 17:31:11.368 | `), the system journal time, host and unit
+/// (`Apr 16 16:58:41 host vllm[123]: `).
+fn without_carrier(line: &str) -> &str {
+    let mut rest = line;
+    for _ in 0..3 {
+        match service(rest).or_else(|| timestamp(rest)).or_else(|| journal(rest)) {
+            Some(inside) => rest = inside,
+            None => break,
+        }
+    }
+    rest
+}
+
+fn service(line: &str) -> Option<&str> {
+    let (name, rest) = line.split_once('|')?;
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    (!name.trim_end().is_empty() && name.ends_with(' ') && is_name(name.trim_end()))
+        .then(|| &rest[usize::from(rest.starts_with(' '))..])
+}
+
+fn timestamp(line: &str) -> Option<&str> {
+    let (day, rest) = line.split_at_checked(10)?;
+    if day.matches('-').count() != 2 || !is_digits_and(day, '-') {
+        return None;
+    }
+    let (clock, rest) = rest.strip_prefix(['T', ' '])?.split_once(' ')?;
+    let (hours, _) = clock.split_once(':')?;
+    let is_clock = hours.len() == 2 && clock.bytes().all(|byte| byte.is_ascii_digit() || b":.,+-Z".contains(&byte));
+    is_clock.then(|| rest.strip_prefix("| ").unwrap_or(rest))
+}
+
+fn journal(line: &str) -> Option<&str> {
+    let (head, rest) = line.split_once("]: ")?;
+    let (before, process) = head.rsplit_once('[')?;
+    let is_process = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    let words: Vec<&str> = before.split_whitespace().collect();
+    (is_process && words.len() == 5 && words[0].len() == 3 && is_digits_and(words[2], ':')).then_some(rest)
+}
+
+const LEVELS: [&str; 5] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
+
 /// A line of vLLM: its process and its text.
 fn vllm(line: &str) -> Option<(&str, &str)> {
     let (process, rest) = match line.strip_prefix('(') {
@@ -69,9 +127,8 @@ fn vllm(line: &str) -> Option<(&str, &str)> {
     };
     let mut words = rest.splitn(4, ' ');
     let level = words.next()?;
-    let levels = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
     // A process that forwards the output of another puts only its name before it.
-    if !levels.contains(&level) {
+    if !LEVELS.contains(&level) {
         return (!process.is_empty()).then_some((process, rest));
     }
     let (day, clock, rest) = (words.next()?, words.next()?, words.next().unwrap_or_default());
@@ -88,7 +145,17 @@ fn sglang(line: &str) -> Option<(&str, &str)> {
     let mut words = inside.splitn(3, ' ');
     let (day, clock) = (words.next()?, words.next()?);
     let is_clock = is_digits_and(&clock.replace('.', ":"), ':');
-    (is_digits_and(day, '-') && is_clock).then(|| (words.next().unwrap_or_default(), text))
+    (is_digits_and(day, '-') && is_clock).then(|| (words.next().unwrap_or_default(), without_module(text)))
+}
+
+/// Without the level and module that some builds print: `INFO engine.py:177: `.
+fn without_module(text: &str) -> &str {
+    let module =
+        text.split_once(' ').filter(|(level, _)| LEVELS.contains(level)).and_then(|(_, rest)| rest.split_once(": "));
+    match module {
+        Some((module, rest)) if module.contains(".py:") && !module.contains(' ') => rest,
+        _ => text,
+    }
 }
 
 /// Digits with `mark` between them: a date or a time.
@@ -102,7 +169,7 @@ mod tests {
     use super::*;
 
     fn parts(raw: &str) -> (String, String) {
-        let LogLine { origin, text } = LogLine::of(raw);
+        let LogLine { origin, text, .. } = LogLine::of(raw);
         (origin.into_owned(), text.into_owned())
     }
 
@@ -121,6 +188,22 @@ mod tests {
             ("[2025-07-29 18:14:22.123 DP2 TP2 EP2] Decode batch", "DP2 TP2 EP2", "Decode batch"),
             ("[2025-07-29 18:14:22] Decode batch", "", "Decode batch"),
             ("(Worker pid=7) Capturing CUDA graphs", "Worker pid=7", "Capturing CUDA graphs"),
+            ("[2026-03-21 03:31:56] INFO engine.py:177: server_args=x", "", "server_args=x"),
+            ("vllm-1  | (EngineCore pid=7) INFO 04-16 16:58:41 [a.py:6] words", "EngineCore pid=7", "words"),
+            ("vllm-1  | Capturing: 1", "", "Capturing: 1"),
+            ("2026-04-19T15:31:11.368123Z INFO 04-16 16:58:41 [a.py:6] words", "", "words"),
+            (
+                "2026-04-19 17:31:11.368 | (APIServer pid=1) INFO 04-19 15:31:11 [m.py:1] words",
+                "APIServer pid=1",
+                "words",
+            ),
+            (
+                "Aug 25 14:58:34 sys0 vllm[17578]: (EngineCore pid=7) INFO 08-25 14:58:34 [a.py:6] words",
+                "EngineCore pid=7",
+                "words",
+            ),
+            ("2025-07-29T18:14:22Z [2025-07-29 18:14:22 TP0] Decode batch", "TP0", "Decode batch"),
+            ("| 3 | 4 |", "", "| 3 | 4 |"),
             ("plain words", "", "plain words"),
             ("[1, 2, 4] words", "", "[1, 2, 4] words"),
             ("INFO without a date", "", "INFO without a date"),

@@ -1,9 +1,19 @@
-//! Real data in: what engines print, read back.
+//! Real data in: what engines print, read back and made a scenario.
 //!
 //! ```text
-//! log ─► line (prefix, colours, carriage returns off) ─► vllm | sglang (one module a kind of line)
+//! input ─► kind ─► log: line ─► vllm | sglang (one module a kind of line) ─► found ─► steps ─► scenario
 //! ```
 
+pub mod error;
+pub mod found;
+pub mod input;
+pub mod kind;
 pub mod line;
+pub mod log;
+pub mod python;
+pub mod read;
+pub mod scenario;
+pub mod settings;
 pub mod sglang;
+pub mod steps;
 pub mod vllm;

@@ -85,6 +85,39 @@ impl CaptureLine {
     }
 }
 
+/// The ladder that releases up to 0.5.10 print: `Capture cuda graph bs [1, 2, 4]`.
+#[must_use]
+pub fn old_ladder(text: &str) -> Option<Vec<u32>> {
+    list(text.trim().strip_prefix("Capture cuda graph bs ")?)
+}
+
+/// One size of a capture, as its progress bar names it before it is captured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CaptureProgress {
+    /// Whether the size is in tokens of a prefill; else it is in requests.
+    pub prefill: bool,
+    /// The size.
+    pub size: u32,
+    /// Device memory that is left before it, GB of 2^30 bytes.
+    pub avail_mem_gb: f64,
+}
+
+impl CaptureProgress {
+    /// Reads `Capturing batches (bs=256 avail_mem=12.34 GB): …`; `None` if the line is about something else or cut off.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let text = text.trim_start();
+        let (prefill, rest) = match text.strip_prefix("Capturing batches (bs=") {
+            Some(rest) => (false, rest),
+            None => (true, text.strip_prefix("Capturing prefill shape (num_tokens=")?),
+        };
+        let (size, rest) = rest.split_once(' ')?;
+        let (avail, _) = rest.strip_prefix("avail_mem=")?.split_once(" GB)")?;
+        let avail_mem_gb = avail.parse().ok().filter(|gb: &f64| gb.is_finite())?;
+        Some(Self { prefill, size: size.parse().ok()?, avail_mem_gb })
+    }
+}
+
 /// `target decode CUDA graph begin.` and what follows it.
 fn split_head(text: &str) -> Option<((&str, bool), &str)> {
     let lower = text.to_ascii_lowercase();
@@ -128,6 +161,18 @@ fn measured(fields: &Fields<'_>, name: &'static str, unit: &str) -> Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_and_the_old_ladder() {
+        let bar = "Capturing batches (bs=256 avail_mem=12.34 GB):   0%|          | 0/36 [00:00<?, ?it/s]";
+        let read = CaptureProgress { prefill: false, size: 256, avail_mem_gb: 12.34 };
+        assert_eq!(CaptureProgress::read(bar), Some(read));
+        let bar = "Capturing prefill shape (num_tokens=8192 avail_mem=7.00 GB)";
+        assert_eq!(CaptureProgress::read(bar), Some(CaptureProgress { prefill: true, size: 8192, avail_mem_gb: 7.0 }));
+        assert_eq!(CaptureProgress::read("Capturing batches (bs=2"), None);
+        assert_eq!(old_ladder("Capture cuda graph bs [1, 2, 4]"), Some(vec![1, 2, 4]));
+        assert_eq!(old_ladder("Capture cuda graph bs [1, 2"), None);
+    }
 
     #[test]
     fn releases_of_several_years_are_read() {

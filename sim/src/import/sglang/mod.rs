@@ -3,4 +3,5 @@
 pub mod captures;
 pub mod command_line;
 pub mod fields;
+pub mod server;
 pub mod steps;

@@ -98,6 +98,12 @@ impl GraphTableReader {
         Ok(TableStep::Taken)
     }
 
+    /// What was read of a table before a line that does not belong there.
+    #[must_use]
+    pub fn interrupted(self) -> GraphTable {
+        self.table
+    }
+
     /// The table that the input ends with.
     ///
     /// # Errors

@@ -3,4 +3,6 @@
 pub mod batch_sizes;
 pub mod graph_table;
 pub mod iteration;
+pub mod server;
 pub mod startup;
+pub mod statistics;

@@ -1,5 +1,7 @@
 //! What a start says: memory of graphs, KV pool, captures, seconds.
 
+use std::fmt;
+
 /// One fact of a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StartFact {
@@ -36,6 +38,39 @@ pub enum StartFact {
     EngineInitS(f64),
 }
 
+impl StartFact {
+    /// Which fact it is.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EstimatedGraphMemoryGib(_) => "estimated graph memory",
+            Self::AvailableKvMemoryGib(_) => "memory left for the KV cache",
+            Self::KvTokens(_) => "KV cache",
+            Self::Captured { full: true, .. } => "FULL captures",
+            Self::Captured { full: false, .. } => "PIECEWISE captures",
+            Self::CapturingFinished { .. } => "all captures",
+            Self::GraphPool { .. } => "graph pool",
+            Self::EngineInitS(_) => "start of the engine",
+        }
+    }
+}
+
+/// As a sentence says it.
+impl fmt::Display for StartFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EstimatedGraphMemoryGib(gib) | Self::AvailableKvMemoryGib(gib) => write!(f, "{gib} GiB"),
+            Self::KvTokens(tokens) => write!(f, "{tokens} tokens"),
+            Self::Captured { graphs, seconds, .. } => write!(f, "{graphs} in {seconds} s"),
+            Self::CapturingFinished { seconds, gib } => write!(f, "{seconds} s, {gib} GiB"),
+            Self::GraphPool { actual_gib, estimated_gib } => {
+                write!(f, "{actual_gib} GiB, estimated {estimated_gib} GiB")
+            }
+            Self::EngineInitS(seconds) => write!(f, "{seconds} s"),
+        }
+    }
+}
+
 /// Reads a line without its prefix; `None` if it is about something else or cut off.
 #[must_use]
 pub fn read(text: &str) -> Option<StartFact> {
@@ -47,7 +82,9 @@ pub fn read(text: &str) -> Option<StartFact> {
         return Some(StartFact::AvailableKvMemoryGib(gib(rest)?));
     }
     if let Some(rest) = text.strip_prefix("GPU KV cache size: ") {
-        let tokens = rest.strip_suffix(" tokens")?.replace(',', "");
+        // Newer releases go on with the concurrency that it allows.
+        let (tokens, _) = rest.split_once(" tokens")?;
+        let tokens = tokens.replace(',', "");
         return Some(StartFact::KvTokens(tokens.parse().ok()?));
     }
     if let Some(rest) = text.strip_prefix("Graph capturing finished in ") {

@@ -1,0 +1,280 @@
+//! Everything that the sources of one import say, and the steps that the scenario is made of.
+
+use super::input::{Origin, Packing};
+use super::kind::Kind;
+use super::log::{Faults, Log};
+use super::settings::Place;
+use super::steps::{OpenSteps, SeenSteps, Shape};
+use super::vllm::statistics::INTERVAL_S;
+
+/// The engine that a scenario is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+}
+
+/// One source, read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Name, hash and size.
+    pub origin: Origin,
+    /// What it was read as.
+    pub kind: Kind,
+    /// Its lines.
+    pub lines: u64,
+    /// Lines with bytes that are no UTF-8; these were replaced.
+    pub replaced_lines: u64,
+    /// Lines of which only the first MiB was read.
+    pub cut_lines: u64,
+    /// Why reading ended before the end.
+    pub broken: Option<String>,
+}
+
+impl Source {
+    /// What it is, in words.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let packed = match self.origin.packing {
+            Packing::Plain => "",
+            Packing::Gzip => ", gzip",
+            Packing::Zstd => ", zstd",
+        };
+        format!("{}{packed}", self.kind.what())
+    }
+}
+
+/// What all sources say together.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The sources, in the order given.
+    pub sources: Vec<Source>,
+    /// What logs say.
+    pub log: Log,
+}
+
+/// Steps with where they are from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepSource {
+    /// What they were read from.
+    pub what: &'static str,
+    /// The steps.
+    pub steps: SeenSteps,
+    /// What this source does not resolve, in sentences.
+    pub unresolved: Vec<String>,
+}
+
+const STATISTICS: &str = "statistics lines";
+
+/// Tokens of a full step where the log does not say its limit: the engine's smallest default.
+const BUDGET_TOKENS: u32 = 2048;
+
+impl Found {
+    /// The engine whose lines were read, if any were.
+    #[must_use]
+    pub fn engine(&self) -> Option<Engine> {
+        let log = &self.log;
+        let sglang = &log.sglang_steps;
+        let of_sglang = !log.sglang.settings.is_empty()
+            || log.captured.iter().any(Option::is_some)
+            || !(sglang.decodes.is_empty() && sglang.prefills.is_empty() && sglang.replays.is_empty());
+        let of_vllm = !log.vllm.settings.is_empty()
+            || log.configured.is_some()
+            || !log.start.is_empty()
+            || !log.iterations.is_empty()
+            || !log.batch_sizes().is_empty()
+            || !log.statistics.is_empty();
+        match (of_vllm, of_sglang) {
+            (false, false) => None,
+            (true, true) if log.prefixed[1] > log.prefixed[0] => Some(Engine::Sglang),
+            (true, _) => Some(Engine::Vllm),
+            (false, true) => Some(Engine::Sglang),
+        }
+    }
+
+    /// The lines that could not be read.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.log.faults
+    }
+
+    /// What of the sources was not read, in sentences.
+    #[must_use]
+    pub fn not_read(&self) -> Vec<String> {
+        let mut sentences: Vec<String> = Vec::new();
+        for Source { origin, cut_lines, broken, .. } in &self.sources {
+            if let Some(problem) = broken {
+                sentences.push(format!("{}: reading ended early, {problem}", origin.name));
+            }
+            if *cut_lines > 0 {
+                sentences.push(format!("{}: of {cut_lines} lines only the first MiB was read", origin.name));
+            }
+        }
+        if let Some((place, problem)) = &self.faults().first {
+            let count = self.faults().count;
+            let lines = if count == 1 { "1 line" } else { &format!("{count} lines") };
+            sentences.push(format!("{lines} could not be read, the first at {place}: {problem}"));
+        }
+        sentences
+    }
+
+    /// Tokens of each request in a decode step.
+    #[must_use]
+    pub fn decode_tokens(&self, engine: Engine) -> u32 {
+        let tokens = match engine {
+            Engine::Vllm => {
+                self.log.vllm.settings.whole("num_speculative_tokens").map(|drafts| drafts.saturating_add(1))
+            }
+            Engine::Sglang => {
+                let settings = &self.log.sglang.settings;
+                let drafts = settings.word("speculative_algorithm").and(settings.whole("speculative_num_draft_tokens"));
+                drafts.or(self.log.decode_width.map(u64::from))
+            }
+        };
+        tokens.and_then(|tokens| u32::try_from(tokens).ok()).map_or(1, |tokens| tokens.max(1))
+    }
+
+    /// The steps of the source that tells most of each, with what else was there; `None` if none tells of any.
+    #[must_use]
+    pub fn steps(&self, engine: Engine) -> Option<StepSource> {
+        let sources = match engine {
+            Engine::Vllm => [self.iterations(), self.graph_tables(), self.batch_sizes(), self.statistics()],
+            Engine::Sglang => [self.sglang_steps(), None, None, None],
+        };
+        let mut there = sources.into_iter().flatten();
+        let mut best = there.next()?;
+        let others: Vec<&str> = there.map(|source| source.what).filter(|what| *what != STATISTICS).collect();
+        if !others.is_empty() {
+            best.unresolved
+                .push(format!("The {} tell of the same steps and were not added to them.", others.join(" and the ")));
+        }
+        if best.steps.left_out > 0 {
+            best.unresolved.push(format!("{} steps are left out: no step can be as told.", best.steps.left_out));
+        }
+        Some(best)
+    }
+
+    fn iterations(&self) -> Option<StepSource> {
+        let unresolved = vec![
+            "Tokens and requests of each step are exact; of several prefills in one step the longest is not told and taken to be \
+             their mean."
+                .to_owned(),
+        ];
+        let steps = self.log.iterations.clone();
+        (!steps.is_empty()).then_some(StepSource { what: "iteration lines", steps, unresolved })
+    }
+
+    fn graph_tables(&self) -> Option<StepSource> {
+        let steps = self.log.graph_steps(self.decode_tokens(Engine::Vllm));
+        let unresolved = vec![
+            "Tokens of each step are exact; the tables do not count requests. A FULL step is a decode batch, so its requests \
+             follow; those of PIECEWISE and NONE steps do not."
+                .to_owned(),
+        ];
+        (!steps.is_empty()).then_some(StepSource { what: "graph tables", steps, unresolved })
+    }
+
+    fn batch_sizes(&self) -> Option<StepSource> {
+        let sizes = self.log.batch_sizes();
+        let ladder = self.ladder();
+        let mut steps = SeenSteps::default();
+        for (tokens, count) in &sizes {
+            // A step of a captured size may have been padded to it.
+            let rung = ladder.binary_search(tokens).ok();
+            let below = rung.map_or(tokens - 1, |rung| if rung == 0 { 0 } else { ladder[rung - 1] });
+            steps.add_open(OpenSteps { least_tokens: below + 1, most_tokens: *tokens, may_decode: true }, *count);
+        }
+        let padded = if ladder.is_empty() {
+            "Sizes are as run, padded where a graph ran; the ladder is not known, so every size is taken as it is."
+        } else {
+            "Sizes are as run, padded where a graph ran: a captured size stands for all sizes down to the next captured one."
+        };
+        let unresolved = vec![
+            padded.to_owned(),
+            "Sizes that were seen only once are not in these lines, and requests are not counted.".to_owned(),
+        ];
+        (!steps.is_empty()).then_some(StepSource { what: "batch size lines", steps, unresolved })
+    }
+
+    /// Steps behind the statistics lines, which every vLLM server prints: a rough guess.
+    fn statistics(&self) -> Option<StepSource> {
+        let (width, log) = (self.decode_tokens(Engine::Vllm), &self.log);
+        let budget = log.vllm.settings.whole("max_num_batched_tokens").and_then(|tokens| u32::try_from(tokens).ok());
+        let mut steps = SeenSteps::default();
+        for (running, sums) in log.statistics.busy() {
+            let decodes = sums.output_tokens_per_s * INTERVAL_S / f64::from(running);
+            let shape = Shape { tokens: running.saturating_mul(width), requests: running, query_len: width };
+            if decodes >= 0.5 {
+                steps.add(shape, decodes.round() as u64);
+            }
+            let budget = budget.unwrap_or(BUDGET_TOKENS).max(running.saturating_mul(width) + 1);
+            let prompts = budget - (running - 1).saturating_mul(width);
+            let prefills = (sums.prompt_tokens_per_s * INTERVAL_S / f64::from(prompts)).round();
+            if prefills >= 1.0 {
+                steps.add(Shape { tokens: budget, requests: running, query_len: prompts }, prefills as u64);
+            }
+        }
+        let unresolved = vec![
+            "Nothing in the log counts steps. They are guessed from the statistics lines: each stands for as many decode steps \
+             of the running requests as make its output tokens in ten seconds, and for as many full steps as its prompts need. \
+             Batches between two lines and short prefills are not told: start the server with --cudagraph-metrics for more."
+                .to_owned(),
+        ];
+        (!steps.is_empty()).then_some(StepSource { what: STATISTICS, steps, unresolved })
+    }
+
+    /// The ladder in force of a vLLM server, ascending; empty if not known.
+    #[must_use]
+    pub fn ladder(&self) -> &[u32] {
+        let configured = self.log.configured.as_ref().map(|configured| configured.value.1.as_slice());
+        configured.or(self.log.vllm.settings.sizes("cudagraph_capture_sizes")).unwrap_or_default()
+    }
+
+    /// Decode steps that one line of SGLang's log stands for, and where that was read.
+    #[must_use]
+    pub fn decode_interval(&self) -> (u64, Option<&Place>) {
+        let known = self.log.sglang.decode_log_interval.as_ref().filter(|known| known.value > 0);
+        known.map_or((40, None), |known| (known.value, Some(&known.place)))
+    }
+
+    fn sglang_steps(&self) -> Option<StepSource> {
+        let (seen, width) = (&self.log.sglang_steps, self.decode_tokens(Engine::Sglang));
+        let (interval, _) = self.decode_interval();
+        let is_mixed = self.log.sglang.settings.is_on("enable_mixed_chunk") == Some(true);
+        let mut steps = SeenSteps::default();
+        let mut decodes = |requests: u32, count: u64| {
+            let shape = Shape { tokens: requests.saturating_mul(width), requests, query_len: width };
+            if requests > 0 {
+                steps.add(shape, count);
+            }
+        };
+        for ((requests, graph), count) in &seen.decodes {
+            // Replays have lines of their own.
+            if seen.replays.is_empty() || *graph == Some(false) {
+                decodes(*requests, count.saturating_mul(interval));
+            }
+        }
+        for (requests, count) in &seen.replays {
+            decodes(*requests, *count);
+        }
+        for ((requests, tokens, running), count) in &seen.prefills {
+            // A chunk's requests and tokens with the decodes that ride along.
+            let beside = if is_mixed { *running } else { 0 };
+            let longest = if *requests == 0 { 0 } else { tokens.div_ceil(*requests) };
+            let (requests, tokens) = (requests.saturating_add(beside), tokens.saturating_add(beside));
+            if tokens > 0 {
+                steps.add(Shape { tokens, requests, query_len: longest.max(1) }, *count);
+            }
+        }
+        let mut unresolved = vec![format!(
+            "Each decode line stands for {interval} steps like it: what ran between two lines is not told."
+        )];
+        if !seen.replays.is_empty() {
+            unresolved = vec!["Decode steps with a graph are counted one by one by their replay lines.".to_owned()];
+        }
+        unresolved.push("Of several prefills in one step the longest is taken to be their mean.".to_owned());
+        (!steps.is_empty()).then_some(StepSource { what: "decode and prefill lines", steps, unresolved })
+    }
+}

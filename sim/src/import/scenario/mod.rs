@@ -1,0 +1,256 @@
+//! The scenario that an import writes: the server as its sources tell it, the ladder in force as the first candidate, and the
+//! traffic; with a comment at everything that says where it is from, or that it is assumed.
+
+mod profile;
+mod sglang;
+mod text;
+mod vllm;
+
+use std::fmt::Write as _;
+
+use calibrate::profile::Profile;
+
+pub use self::profile::{KnownDevice, nearest};
+use self::text::Text;
+use super::found::{Engine, Found, Source, StepSource};
+use super::steps::{Bucket, Choice, Resolved};
+
+/// Rows of steps that a scenario holds itself; more go into a file beside it.
+pub const ROWS_INLINE: usize = 5_000;
+
+/// What the user says about the scenario.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The engine.
+    pub engine: Engine,
+    /// The profile, and the name or path that the scenario gives for it.
+    pub profile: Profile,
+    /// How `[profile]` names it.
+    pub profile_line: String,
+    /// Whether it was chosen for the user.
+    pub profile_is_guess: bool,
+    /// What stands for a range of tokens.
+    pub bucket: Bucket,
+    /// The name of the file that rows of steps go into where there are too many of them.
+    pub steps_file: String,
+}
+
+/// A scenario, with what is to be said about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The scenario.
+    pub text: String,
+    /// The rows of its steps as CSV, where they are in a file of their own.
+    pub steps_csv: Option<String>,
+    /// Steps and different shapes.
+    pub steps: u64,
+    /// Different shapes of steps.
+    pub shapes: usize,
+    /// What was assumed, in sentences.
+    pub assumed: Vec<String>,
+    /// What the sources leave open, in sentences.
+    pub unresolved: Vec<String>,
+}
+
+/// What was assumed, as it comes up.
+#[derive(Debug, Default)]
+struct Assumed(Vec<String>);
+
+impl Assumed {
+    /// Notes an assumption, and gives the comment for its line.
+    fn note(&mut self, sentence: String) -> &'static str {
+        self.0.push(sentence);
+        "assumed"
+    }
+}
+
+/// Writes the scenario of steps.
+#[must_use]
+pub fn of_steps(found: &Found, steps: &StepSource, wish: &Wish) -> Written {
+    let mut assumed = Assumed::default();
+    let limits = match wish.engine {
+        Engine::Vllm => vllm::limits(found, &steps.steps, wish),
+        Engine::Sglang => sglang::limits(found),
+    };
+    let (typical, typical_from) = typical_requests(found, steps);
+    let choice = Choice {
+        max_requests: limits,
+        decode_tokens: found.decode_tokens(wish.engine),
+        typical_requests: typical,
+        bucket: wish.bucket,
+    };
+    let resolved = steps.steps.resolve(&choice);
+    let mut unresolved = steps.unresolved.clone();
+    unresolved.extend(bounds(&resolved, &choice, &typical_from));
+    let mut body = Text::default();
+    server(&mut body, found, Some(steps), wish, &mut assumed);
+    profile_table(&mut body, wish, &mut assumed);
+    let steps_csv = traffic(&mut body, &resolved, wish);
+    candidates(&mut body, found, wish, &mut assumed);
+    let mut text = head(found, &unresolved, &assumed.0);
+    text += &body.finish();
+    Written {
+        text,
+        steps_csv,
+        steps: resolved.steps().all,
+        shapes: resolved.rows.len(),
+        assumed: assumed.0,
+        unresolved,
+    }
+}
+
+/// Requests that a step with a prefill is taken to have, and why.
+fn typical_requests(found: &Found, steps: &StepSource) -> (u32, String) {
+    let whole = |mean: f64| (mean.round() as u32).max(1);
+    if let Some(mean) = steps.steps.mean_requests() {
+        return (whole(mean), "the mean of the steps whose requests are known".to_owned());
+    }
+    if let Some(mean) = found.log.statistics.mean_running() {
+        return (whole(mean), "the mean of the statistics lines".to_owned());
+    }
+    (1, "nothing is known of the batch beside a prefill".to_owned())
+}
+
+/// What was decided for open steps, with the bounds of the decision.
+fn bounds(resolved: &Resolved, choice: &Choice, typical_from: &str) -> Vec<String> {
+    let steps = resolved.steps();
+    let mut sentences = Vec::new();
+    let mean = |sum: u128| sum as f64 / steps.assumed.max(1) as f64;
+    if steps.assumed > 0 {
+        let [least, chosen, most] = resolved.assumed_requests.map(mean);
+        sentences.push(format!(
+            "The requests of {} of {} steps are not known: between {least:.1} and {most:.1} a step on average, taken as \
+             {chosen:.1}. A step that can be a decode batch is taken as one; any other as one prefill among {} requests, {}.",
+            steps.assumed, steps.all, choice.typical_requests, typical_from
+        ));
+    }
+    let [least, chosen, most] = resolved.tokens;
+    if least < most {
+        let stands = match choice.bucket {
+            Bucket::Upper => "its upper end",
+            Bucket::Lower => "its lower end",
+            Bucket::Even => "all its sizes alike",
+        };
+        sentences.push(format!(
+            "The tokens of all steps together are between {least} and {most}; for each range {stands} (--buckets), {chosen} in \
+             all."
+        ));
+    }
+    sentences
+}
+
+/// Comments on where everything is from.
+fn head(found: &Found, unresolved: &[String], assumed: &[String]) -> String {
+    let mut text = Text::default();
+    text.comment(0, "Written by sim import. Look at what is assumed before you trust an answer.");
+    text.line("#");
+    text.comment(0, "Read:");
+    for source in &found.sources {
+        text.comment(2, &read(source));
+    }
+    let taken: Vec<String> = found.log.taken.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    if !taken.is_empty() {
+        text.comment(2, &format!("In them: {}.", taken.join(", ")));
+    }
+    let facts: Vec<String> = found
+        .log
+        .start
+        .values()
+        .map(|known| format!("{}: {} ({})", known.value.name(), known.value, known.place))
+        .collect();
+    list(&mut text, "What the start took, to compare with `sim startup`:", &facts);
+    list(&mut text, "Not read:", &found.not_read());
+    list(&mut text, "Not told by these sources:", unresolved);
+    list(&mut text, "Assumed:", assumed);
+    text.finish()
+}
+
+fn list(text: &mut Text, title: &str, sentences: &[String]) {
+    if !sentences.is_empty() {
+        text.line("#");
+        text.comment(0, title);
+        for sentence in sentences {
+            text.comment(2, sentence);
+        }
+    }
+}
+
+/// One source in a line.
+fn read(source: &Source) -> String {
+    let Source { origin, lines, replaced_lines, .. } = source;
+    let replaced = if *replaced_lines > 0 { format!("; {replaced_lines} of them not UTF-8") } else { String::new() };
+    format!("{}: {}, {lines} lines, SHA-256 {}{replaced}", origin.name, source.what(), origin.sha256)
+}
+
+fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
+    text.line("schema = 1");
+    let names: Vec<&str> = found.sources.iter().map(|source| source.origin.name.as_str()).collect();
+    let name: String = format!("Import of {}", names.join(", ")).chars().take(NAME_MAX).collect();
+    text.key("name", Text::string(&text::one_line(&name)), "");
+    text.line("");
+    match wish.engine {
+        Engine::Vllm => vllm::server(text, found, steps, wish, assumed),
+        Engine::Sglang => sglang::server(text, found, assumed),
+    }
+}
+
+/// The most characters of a name in a scenario.
+const NAME_MAX: usize = 120;
+
+fn profile_table(text: &mut Text, wish: &Wish, assumed: &mut Assumed) {
+    let identity = &wish.profile.identity;
+    text.line("");
+    text.line("[profile]");
+    let from = if wish.profile_is_guess {
+        assumed.note(format!(
+            "the costs are those of {} on {}, the nearest built-in profile, not of your server: measure them with `calibrate \
+             --device 0`, or choose with --profile (`calibrate list`)",
+            identity.model_name, identity.device
+        ));
+        "assumed: not your server's"
+    } else {
+        ""
+    };
+    text.key(if wish.profile_line.starts_with("file:") { "file" } else { "builtin" }, profile_value(wish), from);
+}
+
+fn profile_value(wish: &Wish) -> String {
+    let (_, name) = wish.profile_line.split_once(':').unwrap_or(("", &wish.profile_line));
+    Text::string(name)
+}
+
+/// The steps; as CSV where they are too many for the scenario.
+fn traffic(text: &mut Text, resolved: &Resolved, wish: &Wish) -> Option<String> {
+    text.line("");
+    text.line("[traffic]");
+    if resolved.rows.len() > ROWS_INLINE {
+        text.key("steps_file", Text::string(&wish.steps_file), "");
+        let mut csv = String::from("tokens,requests,query_len,count\n");
+        for (shape, count) in &resolved.rows {
+            writeln!(csv, "{},{},{},{}", shape.tokens, shape.requests, shape.query_len, count.all)
+                .expect("writing to a string cannot fail");
+        }
+        return Some(csv);
+    }
+    text.line("steps = [");
+    for (shape, count) in &resolved.rows {
+        let from = match count.assumed {
+            0 => "",
+            assumed if assumed == count.all => "  # requests or tokens assumed",
+            _ => "  # of some, requests or tokens assumed",
+        };
+        text.line(format_args!(
+            "  {{ tokens = {}, requests = {}, query_len = {}, count = {} }},{from}",
+            shape.tokens, shape.requests, shape.query_len, count.all
+        ));
+    }
+    text.line("]");
+    None
+}
+
+fn candidates(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
+    match wish.engine {
+        Engine::Vllm => vllm::candidates(text, found, assumed),
+        Engine::Sglang => sglang::candidates(text, found, assumed),
+    }
+}

@@ -1,0 +1,242 @@
+//! `[server.vllm]` and the candidates of a vLLM server.
+
+use super::text::Text;
+use super::{Assumed, Wish};
+use crate::engine::vllm::attention::{self, AttentionFacts};
+use crate::engine::vllm::device_defaults::{BatchDefaults, Device, Usage};
+use crate::engine::vllm::options::{PerformanceMode, Version};
+use crate::import::found::{Engine, Found, StepSource};
+use crate::import::settings::Known;
+use crate::import::steps::SeenSteps;
+use crate::import::vllm::startup::StartFact;
+
+/// Keys of `[server.vllm]` that are written as read, in this order.
+const AS_READ: [&str; 17] = [
+    "runner",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "max_model_len",
+    "block_size",
+    "enable_chunked_prefill",
+    "async_scheduling",
+    "long_prefill_token_threshold",
+    "policy",
+    "enable_prefix_caching",
+    "gpu_memory_utilization",
+    "num_gpu_blocks_override",
+    "max_loras",
+    "tensor_parallel_size",
+    "performance_mode",
+    "num_speculative_tokens",
+    "spec_method",
+];
+
+/// The limits where the log does not say them.
+fn defaults(wish: &Wish) -> BatchDefaults {
+    BatchDefaults::of(Version::V0_33_0, &Device::of(&wish.profile), Usage::Server, PerformanceMode::Balanced)
+}
+
+/// Most requests of a step: said, or the engine's default, and no fewer than were seen.
+pub(super) fn limits(found: &Found, steps: &SeenSteps, wish: &Wish) -> u32 {
+    let said = found.log.vllm.settings.whole("max_num_seqs").and_then(|limit| u32::try_from(limit).ok());
+    said.unwrap_or_else(|| {
+        defaults(wish).max_num_seqs.max(steps.most_requests()).max(found.log.statistics.most_running())
+    })
+}
+
+pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
+    let server = &found.log.vllm;
+    text.line("[server.vllm]");
+    version(text, server.version.as_ref(), server.settings.get("runner").is_none(), assumed);
+    limits_or_defaults(text, found, steps, wish, assumed);
+    for key in AS_READ {
+        // What the KV pool came to says more than what it was asked to be.
+        let pool = key == "num_gpu_blocks_override" && kv_blocks(found).is_some();
+        if let Some(known) = server.settings.get(key).filter(|_| !pool) {
+            match key {
+                "spec_method" => spec_method(text, known.value.to_string().trim_matches('"'), &known.place, assumed),
+                _ => text.key(key, &known.value, &known.place),
+            }
+        }
+    }
+    if let Some((blocks, from)) = kv_blocks(found) {
+        text.comment(0, "Take it out to let graphs shrink the KV cache by the profile's figures.");
+        text.key("num_gpu_blocks_override", blocks, from);
+    }
+    backend(text, found, assumed);
+    if let Some(ranks) = server.data_parallel_size.as_ref().filter(|ranks| ranks.value > 1) {
+        assumed.note(format!(
+            "the {} data-parallel ranks do not wait for each other ({}): each step is priced as one of a server of its own",
+            ranks.value, ranks.place
+        ));
+    }
+    if server.starts > 1 {
+        assumed.note(format!(
+            "the log holds {} starts of a server: its flags are those of the last one, its steps those of all",
+            server.starts
+        ));
+    }
+    if let Some(model) = &server.model {
+        text.line("");
+        text.line("[model]");
+        let name: String = model.value.chars().take(super::NAME_MAX).collect();
+        text.key("name", Text::string(&super::text::one_line(&name)), &model.place);
+    }
+}
+
+/// The release whose rules apply.
+fn version(text: &mut Text, printed: Option<&Known<String>>, runner_is_open: bool, assumed: &mut Assumed) {
+    let Some(printed) = printed else {
+        let from = assumed.note("the log does not say the release: vLLM 0.33.0".to_owned());
+        text.key("version", Text::string("0.33.0"), from);
+        return;
+    };
+    let mut parts = printed.value.split(['.', 'r', '+']);
+    let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
+    let (major, minor) = (number().unwrap_or_default(), number().unwrap_or_default());
+    let rules = if (major, minor) < (0, 32) { "0.31.0" } else { "0.33.0" };
+    if printed.value == rules {
+        text.key("version", Text::string(rules), &printed.place);
+        return;
+    }
+    let sentence =
+        format!("vLLM {} ({}) follows the rules of {rules}, the nearest release known", printed.value, printed.place);
+    let from = assumed.note(sentence);
+    text.key("version", Text::string(rules), from);
+    if (major, minor) < (0, 29) && runner_is_open {
+        text.key("runner", Text::string("v1"), format_args!("the runner of vLLM {}", printed.value));
+    }
+}
+
+/// Limits that the log does not say, where steps went beyond the engine's defaults, and a word where they did not.
+fn limits_or_defaults(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
+    let settings = &found.log.vllm.settings;
+    let BatchDefaults { max_num_seqs, max_num_batched_tokens } = defaults(wish);
+    let seen = steps.map(|source| &source.steps);
+    let most = [
+        (
+            "max_num_seqs",
+            max_num_seqs,
+            seen.map_or(0, SeenSteps::most_requests).max(found.log.statistics.most_running()),
+            "requests",
+        ),
+        ("max_num_batched_tokens", max_num_batched_tokens, seen.map_or(0, SeenSteps::most_tokens), "tokens"),
+    ];
+    for (key, default, most, unit) in most {
+        if settings.get(key).is_some() {
+            continue;
+        }
+        if most > default {
+            let from = assumed.note(format!("{key} is not in the log: {most}, the most {unit} of a step"));
+            text.key(key, most, from);
+        } else {
+            let sentence = format!("{key} is not in the log: {default}, the engine's default on the profile's device");
+            let from = assumed.note(sentence);
+            text.key(key, default, from);
+        }
+    }
+}
+
+/// Blocks of the KV cache, and what they follow from.
+fn kv_blocks(found: &Found) -> Option<(u64, String)> {
+    let known = found.log.start.get("KV cache")?;
+    let StartFact::KvTokens(tokens) = known.value else { return None };
+    let block = found.log.vllm.settings.whole("block_size").filter(|tokens| *tokens > 0).unwrap_or(16);
+    let blocks = tokens / block;
+    (blocks >= 2).then(|| (blocks, format!("{}: {tokens} tokens in blocks of {block}", known.place)))
+}
+
+/// The level of the attention backend.
+fn backend(text: &mut Text, found: &Found, assumed: &mut Assumed) {
+    let server = &found.log.vllm;
+    let level = |text: &mut Text, from: &str| text.key("attention_support", Text::string("UNIFORM_BATCH"), from);
+    let Some(backend) = &server.attention_backend else {
+        let from =
+            assumed.note("the log does not name the attention backend: full graphs of decode batches".to_owned());
+        return level(text, from);
+    };
+    let flash_attn_version = server.flash_attn_version.as_ref().filter(|known| (2..=4).contains(&known.value));
+    let facts = AttentionFacts {
+        compute_capability: None,
+        flash_attn_version: flash_attn_version.map(|known| known.value as u32),
+        decode_context_parallel_size: 1,
+        flashinfer_decode: None,
+        is_causal: true,
+        indexer_varlen: None,
+        num_speculative_tokens: found.decode_tokens(Engine::Vllm) - 1,
+    };
+    if attention::support(&backend.value, &facts).is_err() {
+        let sentence = format!(
+            "how far {} ({}) supports full graphs depends on more than the log says: full graphs of decode batches",
+            backend.value, backend.place
+        );
+        let from = assumed.note(sentence);
+        return level(text, from);
+    }
+    text.key("attention_backend", Text::string(&backend.value), &backend.place);
+    if let Some(known) = flash_attn_version {
+        text.key("flash_attn_version", known.value, &known.place);
+    }
+}
+
+/// Who drafts, under a name that is known here.
+fn spec_method(text: &mut Text, printed: &str, place: &crate::import::settings::Place, assumed: &mut Assumed) {
+    const METHODS: [&str; 10] =
+        ["ngram", "suffix", "medusa", "mlp_speculator", "draft_model", "eagle", "eagle3", "mtp", "dflash", "dspark"];
+    if METHODS.contains(&printed) {
+        text.key("spec_method", Text::string(printed), place);
+    } else if printed.ends_with("_mtp") {
+        text.key("spec_method", Text::string("mtp"), format_args!("{printed}, {place}"));
+    } else {
+        assumed.note(format!("the drafting method {printed} ({place}) is not known here: it drafts as n-grams do"));
+    }
+}
+
+pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) {
+    let settings = &found.log.vllm.settings;
+    text.line("");
+    text.comment(0, "The ladder in force: what `sim propose` replaces.");
+    text.line("[[candidate]]");
+    text.line("name = \"in force\"");
+    let eager = settings.get("enforce_eager").filter(|_| settings.is_on("enforce_eager") == Some(true));
+    let (mode, sizes) = match &found.log.configured {
+        Some(Known { value: (mode, sizes), place }) => (Some((mode.as_str(), place)), Some((sizes.as_slice(), place))),
+        None => (
+            settings.word("cudagraph_mode").zip(settings.get("cudagraph_mode").map(|known| &known.place)),
+            settings
+                .sizes("cudagraph_capture_sizes")
+                .zip(settings.get("cudagraph_capture_sizes").map(|known| &known.place)),
+        ),
+    };
+    let mut without_graphs = eager.is_some();
+    if let Some(known) = eager {
+        text.key("enforce_eager", true, &known.place);
+    } else {
+        if let Some((mode, place)) = mode {
+            text.key("cudagraph_mode", Text::string(mode), place);
+            without_graphs = mode == "NONE";
+        }
+        match sizes {
+            Some((sizes, place)) if !sizes.is_empty() && !without_graphs => {
+                text.key("cudagraph_capture_sizes", format_args!("{sizes:?}"), place);
+            }
+            _ if without_graphs => {}
+            _ => {
+                let max = settings.get("max_cudagraph_capture_size");
+                if let Some(known) = max {
+                    text.key("max_cudagraph_capture_size", &known.value, &known.place);
+                }
+                assumed.note("the log does not list the capture sizes: the engine's own ladder".to_owned());
+                text.comment(0, "assumed: the engine's own ladder");
+            }
+        }
+    }
+    text.line("");
+    text.line("[[candidate]]");
+    if without_graphs {
+        text.line("name = \"engine default\"");
+    } else {
+        text.line("name = \"no graphs\"");
+        text.line("cudagraph_mode = \"NONE\"");
+    }
+}

@@ -1,0 +1,242 @@
+//! `sim import`: from what a server printed to a scenario that the other commands take.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use super::{Answer, command_in, names, root, sim_in};
+
+/// The made-up logs, in the exact shapes that the engines print.
+fn fixture(name: &str) -> String {
+    let path = root().join("tests/command_line/import").join(name);
+    fs::read_to_string(path).expect("a fixture")
+}
+
+/// A folder with these files in it.
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, content) in files {
+        fs::write(folder.path().join(name), content).expect("writable");
+    }
+    folder
+}
+
+/// The same lines, each changed.
+fn each_line(log: &str, change: impl Fn(&str) -> String) -> String {
+    log.lines().map(|line| change(line) + "\n").collect()
+}
+
+fn import(folder: &Path, arguments: &[&str]) -> Answer {
+    sim_in(folder, &[&["import"], arguments].concat())
+}
+
+/// The scenario without its comments at the top, which name hashes.
+fn scenario(text: &str) -> &str {
+    &text[text.find("schema = 1").expect("a scenario")..]
+}
+
+/// What a file made of these bytes comes to on standard output, if anything.
+fn imported(content: &[u8]) -> Answer {
+    let folder = folder(&[("server.log", content)]);
+    import(folder.path(), &["server.log"])
+}
+
+#[test]
+fn a_log_of_each_engine_becomes_a_scenario() {
+    let logs = [
+        "vllm.log",
+        "vllm_iterations.log",
+        "vllm_batchsize_stats.log",
+        "vllm_statistics.log",
+        "sglang.log",
+        "sglang_old.log",
+    ];
+    for name in logs {
+        let folder = folder(&[(name, fixture(name).as_bytes())]);
+        let answer = import(folder.path(), &[name, "--out", "mine.toml"]);
+        let text = fs::read_to_string(folder.path().join("mine.toml")).expect("written");
+        let out = answer.stdout.clone();
+        insta::assert_snapshot!(format!("import_{name}"), format!("{}\n{out}\n{text}", answer.stderr));
+        answer.done();
+        sim_in(folder.path(), &["check", "mine.toml"]).done();
+        sim_in(folder.path(), &["price", "mine.toml"]).done();
+        assert_eq!(names(folder.path()), ["mine.toml", name]);
+    }
+}
+
+#[test]
+fn from_a_log_to_flags() {
+    let folder = folder(&[("server.log", fixture("vllm.log").as_bytes())]);
+    import(folder.path(), &["server.log", "--out", "mine.toml", "--profile", "h100-llama-2-7b"]).done();
+    let flags = sim_in(folder.path(), &["propose", "mine.toml"]).done();
+    assert!(flags.contains("--compilation-config"), "{flags}");
+}
+
+#[test]
+fn decoration_changes_nothing() {
+    let log = fixture("vllm.log");
+    let plain = imported(log.as_bytes()).done();
+    let dressed: Vec<(&str, String)> = vec![
+        ("CR LF", log.replace('\n', "\r\n")),
+        ("colours", log.replace("INFO", "\u{1b}[32mINFO\u{1b}[0m")),
+        ("compose", each_line(&log, |line| format!("vllm-1  | {line}"))),
+        ("kubectl", each_line(&log, |line| format!("2026-04-16T16:58:41.123456789Z {line}"))),
+        ("journal", each_line(&log, |line| format!("Apr 16 16:58:41 host vllm[123]: {line}"))),
+    ];
+    for (what, log) in dressed {
+        assert_eq!(scenario(&imported(log.as_bytes()).done()), scenario(&plain), "{what}");
+    }
+}
+
+/// The counts of the steps of a scenario.
+fn counts(text: &str) -> Vec<u64> {
+    let rows = text.lines().filter(|line| line.trim_start().starts_with("{ tokens"));
+    let count = |row: &str| row.split("count = ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    rows.map(|row| count(row).expect("a count")).collect()
+}
+
+/// Lines of other processes between the lines of a table, and two servers that print at once.
+#[test]
+fn interleaved_processes_are_told_apart() {
+    let table = fixture("vllm_cudagraph_metrics.log");
+    let other = table.replace("APIServer pid=3606348", "APIServer pid=7");
+    let words = "(EngineCore_DP0 pid=1) INFO 12-02 16:51:04 [core.py:1] words";
+    let between = each_line(&table, |line| format!("{line}\n{words}"));
+    let both: Vec<&str> = table.lines().zip(other.lines()).flat_map(|(line, other)| [line, other]).collect();
+    let both = both.join("\n");
+    let plain = counts(&imported(table.as_bytes()).done());
+    assert_eq!(plain, [305, 412, 12, 3]);
+    assert_eq!(counts(&imported(between.as_bytes()).done()), plain);
+    let doubled: Vec<u64> = plain.iter().map(|count| 2 * count).collect();
+    assert_eq!(counts(&imported(both.as_bytes()).done()), doubled);
+    // Without prefixes nobody can tell whose line is whose: rows that stand out of place are counted, not guessed.
+    let bare = each_line(&both, |line| line.rsplit("] ").next().unwrap_or_default().to_owned());
+    let mixed = imported(bare.as_bytes());
+    assert!(mixed.stderr.contains("could not be read"), "{}", mixed.stderr);
+}
+
+/// A scenario with at most so many steps, or a refusal.
+#[track_caller]
+fn answers(answer: Answer, most: u64, what: &str) {
+    match answer.code {
+        Some(0) => assert!(counts(&answer.done()).iter().sum::<u64>() <= most, "{what}"),
+        _ => assert!(answer.refused(3).contains("  ×"), "{what}"),
+    }
+}
+
+#[test]
+fn every_beginning_and_every_order_of_a_log_is_an_answer() {
+    for name in ["vllm.log", "sglang.log"] {
+        let log = fixture(name);
+        let whole: u64 = counts(&imported(log.as_bytes()).done()).iter().sum();
+        let mut lines: Vec<&str> = log.split_inclusive('\n').collect();
+        for end in 0..lines.len() {
+            answers(imported(lines[..end].concat().as_bytes()), whole, &format!("{name}, {end} lines"));
+        }
+        for end in (0..log.len()).step_by(97).filter(|&end| log.is_char_boundary(end)) {
+            answers(imported(&log.as_bytes()[..end]), whole, &format!("{name}, {end} bytes"));
+        }
+        lines.reverse();
+        answers(imported(lines.concat().as_bytes()), u64::MAX, name);
+    }
+}
+
+#[test]
+fn packed_logs_and_standard_input() {
+    let log = fixture("vllm.log");
+    let plain = imported(log.as_bytes()).done();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(log.as_bytes()).expect("memory");
+    let gzip = packed.finish().expect("memory");
+    let zstd = ruzstd::encoding::compress_to_vec(log.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    for packed in [&gzip, &zstd] {
+        assert_eq!(scenario(&imported(packed).done()), scenario(&plain));
+    }
+    let cut = imported(&gzip[..gzip.len() - 200]);
+    assert!(cut.stderr.contains("reading ended early"), "{}", cut.stderr);
+    let mut child = command_in(&root(), &["import", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    child.stdin.take().expect("a pipe").write_all(log.as_bytes()).expect("read");
+    let piped: Answer = child.wait_with_output().expect("ends").into();
+    let named = |text: &str| scenario(text).replace("standard input", "server.log");
+    assert_eq!(named(&piped.done()), scenario(&plain));
+}
+
+#[test]
+fn refusals() {
+    let log = fixture("vllm.log");
+    let startup = log.split("(APIServer pid=3606348) INFO 12-02 16:51:14").next().expect("a beginning");
+    let decodes = "[2025-07-29 18:14:22 TP0] server_args=ServerArgs(model_path='m', context_length=4096)\n";
+    let files: &[(&str, &[u8])] = &[
+        ("empty.log", b""),
+        ("foreign.csv", b"a,b\n1,2\n3,4\n5,6\n"),
+        ("binary.bin", &[0, 1, 2, 0xff, 0xfe, b'\n', 27, b'[', b'2', b'J']),
+        ("utf16.log", b"\xff\xfeI\0N\0F\0O\0"),
+        ("startup.log", startup.as_bytes()),
+        ("idle.log", decodes.as_bytes()),
+        ("there.toml", b"kept"),
+        ("server.log", &[]),
+    ];
+    let folder = folder(files);
+    fs::write(folder.path().join("server.log"), fixture("vllm.log")).expect("writable");
+    let mut said = Vec::new();
+    for (code, arguments) in [
+        (3, vec!["empty.log"]),
+        (3, vec!["foreign.csv"]),
+        (3, vec!["binary.bin"]),
+        (3, vec!["utf16.log"]),
+        (3, vec!["startup.log"]),
+        (3, vec!["idle.log"]),
+        (3, vec!["missing.log"]),
+        (3, vec!["."]),
+        (2, vec!["-", "-"]),
+        (2, vec!["server.log", "--out", "there.toml"]),
+        (2, vec!["server.log", "--out", "server.log", "--force"]),
+        (3, vec!["server.log", "--profile", "nobody"]),
+        (2, vec!["server.log", "--force"]),
+        (2, vec!["server.log", "--from", "novel"]),
+    ] {
+        let message = import(folder.path(), &arguments).refused(code);
+        said.push(format!("sim import {}\n{message}", arguments.join(" ")));
+    }
+    insta::assert_snapshot!("import_refusals", said.join("\n"));
+    assert_eq!(fs::read(folder.path().join("there.toml")).expect("there"), b"kept");
+    import(folder.path(), &["server.log", "--out", "there.toml", "--force"]).done();
+}
+
+#[test]
+fn many_shapes_go_into_a_file_beside_the_scenario() {
+    let line = |number: u64| {
+        let (context, generation) = (number % 200 + 1, number / 200 + 1);
+        format!(
+            "(EngineCore_DP0 pid=1) INFO 04-16 16:58:41 [core.py:1] Iteration({number}): 1 context requests, {context} context \
+             tokens, {generation} generation requests, {generation} generation tokens, iteration elapsed time: 7.00 ms\n"
+        )
+    };
+    let log: String = (0..6_000).map(line).collect();
+    let folder = folder(&[("server.log", log.as_bytes())]);
+    let message = import(folder.path(), &["server.log"]).refused(2);
+    assert!(message.contains("give --out FILE"), "{message}");
+    import(folder.path(), &["server.log", "--out", "mine.toml"]).done();
+    assert_eq!(names(folder.path()), ["mine.steps.csv", "mine.toml", "server.log"]);
+    sim_in(folder.path(), &["check", "mine.toml"]).done();
+    let csv = fs::read_to_string(folder.path().join("mine.steps.csv")).expect("written");
+    assert_eq!(csv.lines().count(), 6_001);
+}
+
+#[test]
+fn a_profile_of_ones_own_is_named_from_the_scenarios_folder() {
+    let folder = folder(&[("server.log", fixture("vllm.log").as_bytes())]);
+    fs::create_dir(folder.path().join("inside")).expect("writable");
+    let profile = PathBuf::from("inside/mine.toml");
+    fs::copy(root().join("scenarios/profiles/losing-replay.toml"), folder.path().join(&profile)).expect("copied");
+    import(folder.path(), &["server.log", "--profile", "inside/mine.toml", "--out", "inside/scenario.toml"]).done();
+    let text = fs::read_to_string(folder.path().join("inside/scenario.toml")).expect("written");
+    assert!(text.contains("[profile]\nfile = \"mine.toml\"\n"), "{text}");
+    sim_in(folder.path(), &["check", "inside/scenario.toml"]).done();
+}
