@@ -16,7 +16,7 @@ pub(super) struct Answers(BTreeMap<String, Answer>);
 enum Answer {
     /// One JSON document.
     One(Value),
-    /// The report of each point of a sweep, with the value of its only key.
+    /// The report of each point of a sweep, with the value of the first key that varies.
     Points(Vec<(i64, Value)>),
 }
 
@@ -73,7 +73,7 @@ fn run(command: &str) -> Answer {
     Answer::Points(points(&out))
 }
 
-/// The whole report of each point, and the value that it has of the key that varies.
+/// The whole report of each point, and the value that it has of the first key that varies.
 fn points(out: &Path) -> Vec<(i64, Value)> {
     let lines = fs::read_to_string(out.join("reports.jsonl")).expect("the reports of a sweep");
     let point = |line: &str| {

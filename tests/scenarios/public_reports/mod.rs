@@ -67,9 +67,9 @@ fn each_report_is_answered_or_says_why_not() {
     }
 }
 
-/// None of the project's collection is left out.
+/// The numbers are those of the project's collection; what it has besides, once it grows, is named.
 #[test]
-fn no_report_of_the_collection_is_left_out() {
+fn the_reports_are_of_the_collection() {
     let shared = env::var("RUNGWISE_SHARED").unwrap_or_else(|_| "../shared".to_owned());
     let root = folder().join("..");
     let Ok(text) = fs::read_to_string(root.join(&shared).join("field/reports.md")) else {
@@ -80,8 +80,9 @@ fn no_report_of_the_collection_is_left_out() {
         text.lines().filter_map(|line| line.strip_prefix("**")?.split_once("**")).map(|(number, _)| number).collect();
     let cases = read();
     let ours: BTreeSet<&str> = cases.reports.iter().map(|report| report.number.as_str()).collect();
-    assert!(collected.len() > 20, "{collected:?}");
-    assert_eq!(ours, collected);
+    let unknown: Vec<&&str> = ours.difference(&collected).collect();
+    assert!(unknown.is_empty(), "{unknown:?} are not in {shared}/field/reports.md");
+    println!("without an entry: {:?}", collected.difference(&ours).collect::<Vec<_>>());
 }
 
 /// A scenario of the folder that no command of the page runs would say nothing.
