@@ -240,3 +240,131 @@ fn a_profile_of_ones_own_is_named_from_the_scenarios_folder() {
     assert!(text.contains("[profile]\nfile = \"mine.toml\"\n"), "{text}");
     sim_in(folder.path(), &["check", "inside/scenario.toml"]).done();
 }
+
+/// Every other source, on its fixture: the scenario, the file beside it, and whether the other commands take it.
+#[test]
+fn metrics_benches_and_traces_become_scenarios() {
+    let cases: [(&str, &[&str], &str); 17] = [
+        ("vllm_metrics", &["vllm_prometheus.txt"], "price"),
+        ("vllm_metrics_upper", &["vllm_prometheus.txt", "--buckets", "upper"], "price"),
+        ("sglang_metrics", &["sglang_prometheus.txt", "sglang_start.log"], "price"),
+        ("bench_vllm", &["bench_vllm.json"], "run"),
+        ("bench_sglang", &["bench_sglang.jsonl", "--engine", "sglang"], "run"),
+        ("burstgpt", &["burstgpt.csv"], "run"),
+        ("burstgpt_3", &["burstgpt_3.csv"], "run"),
+        ("azure_2023", &["azure_2023.csv"], "run"),
+        ("azure_2024", &["azure_2024.csv"], "run"),
+        ("azure_lmm", &["azure_lmm.csv"], "run"),
+        ("mooncake", &["mooncake.jsonl"], "run"),
+        ("vidur", &["vidur.csv"], "run"),
+        ("vidur_lengths", &["vidur_lengths.csv"], "run"),
+        ("llmservingsim", &["llmservingsim.csv"], "run"),
+        ("vllm_requests", &["vllm_requests.jsonl"], "run"),
+        ("servegen", &["servegen_trace.csv", "servegen_dataset.json", "--seed", "7"], "run"),
+        ("trace_and_log", &["vllm.log", "azure_2023.csv"], "run"),
+    ];
+    for (what, arguments, next) in cases {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in arguments.iter().filter(|name| name.contains('.')) {
+            let content = match *name {
+                // The start of the server without its steps: those count in the metrics.
+                "sglang_start.log" => each_line(&fixture("sglang.log"), |line| line.replace(" batch, ", " ")),
+                name => fixture(name),
+            };
+            fs::write(folder.path().join(name), content).expect("writable");
+        }
+        let answer = import(folder.path(), &[arguments, &["--out", "mine.toml"]].concat());
+        assert_eq!(answer.code, Some(0), "{what}: {}", answer.stderr);
+        let text = fs::read_to_string(folder.path().join("mine.toml")).expect("written");
+        let beside = fs::read_to_string(folder.path().join("mine.requests.csv")).unwrap_or_default();
+        let beside: String = beside.lines().take(5).collect::<Vec<_>>().join("\n");
+        let shown = format!("{}\n{}\n{text}\n{beside}", answer.stderr, answer.stdout);
+        insta::assert_snapshot!(format!("import_{what}"), shown);
+        sim_in(folder.path(), &["check", "mine.toml"]).done();
+        sim_in(folder.path(), &[next, "mine.toml"]).done();
+    }
+}
+
+#[test]
+fn packed_traces_and_those_of_standard_input_are_copied_beside_the_scenario() {
+    let trace = fixture("azure_2023.csv");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(trace.as_bytes()).expect("memory");
+    let folder = folder(&[("trace.csv.gz", &packed.finish().expect("memory")), ("trace.csv", trace.as_bytes())]);
+    let refused = import(folder.path(), &["trace.csv.gz"]).refused(2);
+    assert!(refused.contains("give --out FILE"), "{refused}");
+    import(folder.path(), &["trace.csv.gz", "--out", "packed.toml"]).done();
+    import(folder.path(), &["trace.csv", "--out", "plain.toml"]).done();
+    assert_eq!(names(folder.path()), ["packed.requests.csv", "packed.toml", "plain.toml", "trace.csv", "trace.csv.gz"]);
+    let figures = |scenario: &str| {
+        let csv = sim_in(folder.path(), &["run", scenario, "--format", "csv"]).done();
+        csv.lines().map(|line| line.split_once(',').expect("columns").1.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(figures("packed.toml"), figures("plain.toml"));
+    let again = import(folder.path(), &["trace.csv.gz", "--out", "packed.toml"]).refused(2);
+    assert!(again.contains("exists already"), "{again}");
+    fs::remove_file(folder.path().join("packed.toml")).expect("there");
+    let again = import(folder.path(), &["trace.csv.gz", "--out", "packed.toml"]).refused(2);
+    assert!(again.contains("packed.requests.csv exists already"), "{again}");
+    import(folder.path(), &["trace.csv.gz", "--out", "packed.toml", "--force"]).done();
+}
+
+/// Every source cut off anywhere, with its lines in another order, and read as what it is not.
+#[test]
+fn every_source_cut_off_reordered_or_mistaken_is_an_answer() {
+    let sources: [(&str, &str); 11] = [
+        ("vllm_prometheus.txt", "prometheus"),
+        ("bench_vllm.json", "bench"),
+        ("bench_sglang.jsonl", "bench"),
+        ("burstgpt.csv", "burstgpt"),
+        ("azure_2024.csv", "azure"),
+        ("mooncake.jsonl", "mooncake"),
+        ("vidur.csv", "vidur"),
+        ("llmservingsim.csv", "llmservingsim"),
+        ("vllm_requests.jsonl", "vllm-requests"),
+        ("servegen_trace.csv", "servegen-trace"),
+        ("servegen_dataset.json", "servegen-dataset"),
+    ];
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let attempt = |content: &[u8], more: &[&str], what: &str| {
+        fs::write(folder.path().join("source"), content).expect("writable");
+        let answer = import(folder.path(), &[&["source", "--out", "mine.toml", "--force"], more].concat());
+        match answer.code {
+            Some(0) => drop(answer.done()),
+            _ => assert!(answer.refused(3).contains("  ×"), "{what}"),
+        }
+    };
+    for (name, kind) in sources {
+        let text = fixture(name);
+        let step = (text.len() / 12).max(1);
+        for end in (0..text.len()).step_by(step).filter(|&end| text.is_char_boundary(end)) {
+            attempt(&text.as_bytes()[..end], &["--from", kind], &format!("{name}, {end} bytes"));
+        }
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.reverse();
+        attempt(lines.join("\n").as_bytes(), &["--from", kind], &format!("{name} reversed"));
+        attempt(b"\xff\xfe\0\0{\"a\": [1, 2\n\n|||,,,\n", &["--from", kind], &format!("{kind} of nothing"));
+        for other in ["log", "prometheus", "bench", "azure", "vllm-requests", "servegen-dataset", "steps"] {
+            attempt(text.as_bytes(), &["--from", other], &format!("{name} as {other}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_traffic_or_only_half_of_it_is_said() {
+    let folder = folder(&[
+        ("forward.json", fixture("vllm_bench_forward.json").as_bytes()),
+        ("windows.csv", fixture("servegen_trace.csv").as_bytes()),
+        ("lengths.json", fixture("servegen_dataset.json").as_bytes()),
+        ("metrics.txt", fixture("sglang_prometheus.txt").as_bytes()),
+        ("bench.json", br#"{"num_prompts": 3, "completed": 0}"#),
+        ("failed.csv", b"Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,5,0,5,x\n"),
+    ]);
+    let mut said = Vec::new();
+    for name in ["forward.json", "windows.csv", "lengths.json", "metrics.txt", "bench.json", "failed.csv"] {
+        let message = import(folder.path(), &[name, "--out", "mine.toml"]).refused(3);
+        said.push(format!("sim import {name}\n{message}"));
+    }
+    insta::assert_snapshot!("import_no_traffic", said.join("\n"));
+    assert_eq!(names(folder.path()).len(), 6, "nothing was written");
+}

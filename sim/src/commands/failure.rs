@@ -49,7 +49,7 @@ pub enum Failure {
     /// There is no scenario to make of what was given.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Import(#[from] ImportError),
+    Import(ImportError),
     /// The sweep that was asked for cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -147,6 +147,19 @@ impl Failure {
             Self::Regression(_) => Exit::Regression,
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Law { .. } => Exit::LawBroken,
+        }
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Output(error) => Self::Output(error),
+            ImportError::Trace(error) => Self::Traffic(error),
+            ImportError::NeedsOut { .. } | ImportError::Exists { .. } => {
+                Self::Usage { help: Diagnostic::help(&error).map(|help| help.to_string()), message: error.to_string() }
+            }
+            error => Self::Import(error),
         }
     }
 }

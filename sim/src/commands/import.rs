@@ -6,24 +6,25 @@ use std::path::{Path, PathBuf};
 use calibrate::profile::{BUILTIN, Profile};
 use calibrate::stderr::printable;
 use clap::Args;
-use reports::{AtomicFile, Warning};
+use reports::{AtomicFile, OutputError, Warning};
 
 use super::failure::Failure;
 use super::inputs::{named_profile, refuse_if_read};
 use crate::import::error::ImportError;
 use crate::import::found::{Engine, Found};
-use crate::import::input::Input;
 use crate::import::kind::Kind;
 use crate::import::read;
+use crate::import::requests::{Folder, TracePlace};
 use crate::import::scenario::{self, KnownDevice, Wish, Written};
 use crate::import::steps::Bucket;
 use crate::scenario::Scenario;
 
-/// Make a scenario of what a server printed.
+/// Make a scenario of a server's log, its metrics, a bench result or a trace.
 ///
-/// Reads the log of a vLLM or SGLang server: the ladder in force, the server's flags, its KV cache, and the steps that it ran.
-/// The scenario says where each value is from, what the log does not tell, and what was assumed instead; `sim propose`, `sim
-/// price` and `sim check` take it as it is.
+/// The log of a vLLM or SGLang server gives the ladder in force, the server's flags, its KV cache, and the steps that it ran; metrics
+/// give steps by ranges; results of a bench and traces give requests. Several files go together: a log for the server and a
+/// trace for its requests. The scenario says where each value is from, what is not told, and what was assumed instead; `sim
+/// propose`, `sim run` (of requests), `sim price` (of steps) and `sim check` take it as it is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,12 +32,18 @@ Examples:
       From a log to flags.
   sim import server.log.2.gz server.log.1 server.log --out mine.toml
       A log in several files, the oldest first.
+  sim import BurstGPT_1.csv server.log --out mine.toml && sim run mine.toml
+      Requests of a trace, on the server of the log.
+  sim import before.prom after.prom --buckets upper --out mine.toml
+      What a server ran between two scrapes of /metrics.
   kubectl logs vllm-0 | sim import - --profile my-gpu.toml --out mine.toml
       From standard input, with costs measured on your card.
 
 What vLLM has to print: --cudagraph-metrics (a table of steps every ten seconds) or, better,
 --enable-logging-iteration-details (a line a step); without either VLLM_LOG_BATCHSIZE_INTERVAL=10.
-SGLang prints its steps by itself; --decode-log-interval 1 makes it all of them.")]
+SGLang prints its steps by itself; --decode-log-interval 1 makes it all of them. A trace that the
+simulator reads by itself stays where it is; requests of any other source, and of packed ones, go
+into mine.requests.csv beside mine.toml.")]
 pub(super) struct Arguments {
     /// Files to read, plain or packed with gzip or zstd; `-` is standard input.
     #[arg(value_name = "FILE", required = true)]
@@ -59,21 +66,32 @@ pub(super) struct Arguments {
     /// Where sizes are known as ranges only: what stands for a range.
     #[arg(long, value_enum, default_value_t)]
     buckets: Bucket,
+    /// Seed of the traffic, and of the requests that are drawn for a ServeGen client.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: u64,
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     check_usage(arguments)?;
     super::unfinished::removed_on_signals();
+    let folder = Folder { scenario: arguments.out.clone(), force: arguments.force };
     let mut found = Found::default();
     for file in &arguments.files {
-        let name = printable(&file.display().to_string());
-        let unreadable = |error: std::io::Error| ImportError::Unreadable { name, problem: error.to_string() };
-        read::source(Input::open(file).map_err(unreadable)?, arguments.from, &mut found)?;
+        read::source(file, arguments.from, &folder, &mut found)?;
     }
-    let engine = arguments.engine.or(found.engine()).ok_or_else(|| nothing(&found))?;
-    let steps = found.steps(engine).ok_or_else(|| nothing(&found))?;
-    let written = scenario::of_steps(&found, &steps, &wish(arguments, &found, engine)?);
-    deliver(arguments, &found, &written, out)
+    read::finish(&mut found, arguments.seed, &folder)?;
+    let engine = arguments.engine.or(found.engine());
+    let written = if let Some(requests) = &found.requests {
+        // Traces name no engine.
+        let engine = engine.unwrap_or(Engine::Vllm);
+        scenario::of_requests(&found, requests, &wish(arguments, &found, engine)?)
+    } else {
+        let engine =
+            engine.or((!found.given_steps.is_empty()).then_some(Engine::Vllm)).ok_or_else(|| nothing(&found))?;
+        let steps = found.steps(engine).ok_or_else(|| nothing(&found))?;
+        scenario::of_steps(&found, &steps, &wish(arguments, &found, engine)?)
+    };
+    deliver(arguments, &folder, found, &written, out)
 }
 
 fn check_usage(arguments: &Arguments) -> Result<(), Failure> {
@@ -96,12 +114,12 @@ fn nothing(found: &Found) -> ImportError {
     let sglang = found.engine() == Some(Engine::Sglang);
     let (problem, help) = if sglang {
         (
-            "no steps are in it: looked for `Decode batch` and `Prefill batch` lines",
+            "no steps are in it: looked for `Decode batch` and `Prefill batch` lines, and for metrics beside the ladder of a log",
             "SGLang prints them by itself at log level info, once it serves requests; --decode-log-interval 1 prints every step",
         )
     } else {
         (
-            "no steps are in it: looked for CUDA graph tables, `Iteration(…)` lines, `Batchsize forward time stats` lines and \
+            "no steps and no requests are in it: looked for CUDA graph tables, `Iteration(…)` lines, `Batchsize forward time stats` lines and \
              SGLang's `Decode batch` lines",
             "start vLLM with --cudagraph-metrics (a table every ten seconds while it serves requests) or with \
              --enable-logging-iteration-details (a line a step)",
@@ -131,14 +149,24 @@ fn wish(arguments: &Arguments, found: &Found, engine: Engine) -> Result<Wish, Fa
         profile_line,
         profile_is_guess: given.is_none(),
         bucket: arguments.buckets,
-        steps_file: arguments.out.as_deref().map_or_else(String::new, steps_file),
+        steps_file: name_of(Folder { scenario: arguments.out.clone(), force: false }.file("steps").as_deref()),
+        trace_file: trace_file(arguments, found),
+        seed: arguments.seed,
     })
 }
 
-/// The name of the file of steps beside a scenario.
-fn steps_file(out: &Path) -> String {
-    let stem = out.file_stem().unwrap_or_default().to_string_lossy();
-    format!("{stem}.steps.csv")
+/// The name of a file in its folder.
+fn name_of(path: Option<&Path>) -> String {
+    path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// How the scenario names the trace of its requests.
+fn trace_file(arguments: &Arguments, found: &Found) -> String {
+    match found.requests.as_ref().and_then(|requests| requests.trace.as_ref()).map(|trace| &trace.place) {
+        Some(TracePlace::At(path)) => beside(arguments.out.as_deref(), path),
+        Some(TracePlace::Beside(file)) => name_of(Some(file.path())),
+        None => String::new(),
+    }
 }
 
 /// A file as a scenario at `out` names it: scenarios name files from their own folder.
@@ -151,37 +179,45 @@ fn beside(out: Option<&Path>, file: &Path) -> String {
     file.canonicalize().unwrap_or_else(|_| file.to_owned()).display().to_string()
 }
 
-/// Checks the scenario as any command would, and puts it where it was asked for.
-fn deliver(arguments: &Arguments, found: &Found, written: &Written, out: &mut impl Write) -> Result<(), Failure> {
-    let folder = arguments.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+/// Checks the scenario as any command would, and puts it where it was asked for, with the file beside it if it needs one.
+fn deliver(
+    arguments: &Arguments,
+    folder: &Folder,
+    mut found: Found,
+    written: &Written,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let base = arguments.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let label = arguments.out.as_ref().map_or_else(|| "<scenario>".to_owned(), |file| file.display().to_string());
-    if let Some(csv) = &written.steps_csv {
-        let Some(file) = &arguments.out else {
-            return Err(Failure::Usage {
-                message: format!("{} different steps do not fit a scenario on standard output", written.shapes),
-                help: Some("give --out FILE: the steps go into a file beside it".to_owned()),
-            });
-        };
-        AtomicFile::write(folder.join(steps_file(file)), |sink| sink.write_all(csv.as_bytes()))?;
+    let trace = found.requests.as_mut().and_then(|requests| requests.trace.take()).map(|trace| trace.place);
+    let mut beside = None;
+    if let Some(TracePlace::Beside(trace)) = trace {
+        beside = Some(trace.path().to_owned());
+        trace.finish()?;
     }
-    Scenario::parse(&written.text, &label, folder)?;
+    if let Some(csv) = &written.steps_csv {
+        let mut file = folder.create("steps")?;
+        beside = Some(file.path().to_owned());
+        let path = file.path().to_owned();
+        let failed = |error| OutputError::Write { path, error };
+        file.write_all(csv.as_bytes()).map_err(failed)?;
+        file.finish()?;
+    }
+    let checked = Scenario::parse(&written.text, &label, base);
+    if let (Err(_), Some(file)) = (&checked, &beside) {
+        // It belongs to nothing.
+        let _ = std::fs::remove_file(file);
+    }
+    checked?;
+    let not_read = found.not_read().into_iter().map(|sentence| Warning::general("not_read", sentence));
     let assumed = written.assumed.iter().map(|sentence| Warning::general("assumed", sentence));
     let unresolved = written.unresolved.iter().map(|sentence| Warning::general("not_told", sentence));
-    let not_read = found.not_read().into_iter().map(|sentence| Warning::general("not_read", sentence));
     super::warn(&not_read.chain(assumed).chain(unresolved).collect::<Vec<_>>());
-    match &arguments.out {
-        None => out.write_all(written.text.as_bytes()).map_err(Failure::Stdout),
-        Some(file) => {
-            AtomicFile::write(file, |sink| sink.write_all(written.text.as_bytes()))?;
-            let names: Vec<&str> = found.sources.iter().map(|source| source.origin.name.as_str()).collect();
-            writeln!(
-                out,
-                "{label}: {} steps of {} shapes from {}; next: sim propose {label}",
-                written.steps,
-                written.shapes,
-                names.join(", ")
-            )
-            .map_err(Failure::Stdout)
-        }
-    }
+    let Some(file) = &arguments.out else {
+        return out.write_all(written.text.as_bytes()).map_err(Failure::Stdout);
+    };
+    AtomicFile::write(file, |sink| sink.write_all(written.text.as_bytes()))?;
+    let names: Vec<&str> = found.sources.iter().map(|source| source.origin.name.as_str()).collect();
+    writeln!(out, "{label}: {} from {}; next: sim propose {label}", written.traffic, names.join(", "))
+        .map_err(Failure::Stdout)
 }

@@ -1,6 +1,9 @@
 //! Why an import gives no scenario.
 
 use miette::Diagnostic;
+use reports::OutputError;
+
+use crate::traffic::TrafficError;
 
 /// An import that cannot be.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -25,6 +28,45 @@ pub enum ImportError {
         #[help]
         help: String,
     },
+    /// A source is of a kind that is known and cannot be read.
+    #[error("{name}: {problem}")]
+    Broken {
+        /// The source.
+        name: String,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        #[help]
+        help: String,
+    },
+    /// A source says what steps cost, not which steps there are.
+    #[error("{name} says how long steps take, not which steps a server ran: it is no traffic")]
+    #[diagnostic(help("`sim fit` makes a profile of such figures"))]
+    Costs {
+        /// The source.
+        name: String,
+    },
+    /// A trace cannot be read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Trace(#[from] TrafficError),
+    /// A file beside the scenario is needed, and the scenario has no place.
+    #[error("the {what} go into a file beside the scenario, and the scenario goes to standard output")]
+    #[diagnostic(help("give --out FILE"))]
+    NeedsOut {
+        /// What needs it.
+        what: &'static str,
+    },
+    /// A file beside the scenario exists.
+    #[error("{path} exists already")]
+    #[diagnostic(help("choose another name for the scenario, or replace both with --force"))]
+    Exists {
+        /// The file.
+        path: String,
+    },
+    /// A file beside the scenario cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The sources say nothing of which a scenario can be made.
     #[error("{names}: {problem}")]
     Nothing {

@@ -3,7 +3,10 @@
 use super::input::{Origin, Packing};
 use super::kind::Kind;
 use super::log::{Faults, Log};
-use super::settings::Place;
+use super::prometheus::Scrapes;
+use super::requests::Requests;
+use super::servegen::{Dataset, Window};
+use super::settings::{Known, Place};
 use super::steps::{OpenSteps, SeenSteps, Shape};
 use super::vllm::statistics::INTERVAL_S;
 
@@ -53,6 +56,18 @@ pub struct Found {
     pub sources: Vec<Source>,
     /// What logs say.
     pub log: Log,
+    /// What metrics say.
+    pub scrapes: Scrapes,
+    /// Steps that were given as such.
+    pub given_steps: SeenSteps,
+    /// Windows of a ServeGen client.
+    pub windows: Vec<Window>,
+    /// Its lengths.
+    pub dataset: Option<Dataset>,
+    /// Requests, of the source that was given last.
+    pub requests: Option<Requests>,
+    /// Sources of requests that a later one took the place of.
+    pub other_requests: Vec<&'static str>,
 }
 
 /// Steps with where they are from.
@@ -79,18 +94,27 @@ impl Found {
         let sglang = &log.sglang_steps;
         let of_sglang = !log.sglang.settings.is_empty()
             || log.captured.iter().any(Option::is_some)
+            || self.scrapes.engines()[1]
             || !(sglang.decodes.is_empty() && sglang.prefills.is_empty() && sglang.replays.is_empty());
         let of_vllm = !log.vllm.settings.is_empty()
             || log.configured.is_some()
             || !log.start.is_empty()
             || !log.iterations.is_empty()
             || !log.batch_sizes().is_empty()
+            || self.scrapes.engines()[0]
             || !log.statistics.is_empty();
         match (of_vllm, of_sglang) {
             (false, false) => None,
             (true, true) if log.prefixed[1] > log.prefixed[0] => Some(Engine::Sglang),
             (true, _) => Some(Engine::Vllm),
             (false, true) => Some(Engine::Sglang),
+        }
+    }
+
+    /// Takes requests; of several sources the last one counts.
+    pub fn set_requests(&mut self, requests: Requests) {
+        if let Some(before) = self.requests.replace(requests) {
+            self.other_requests.push(before.what);
         }
     }
 
@@ -140,8 +164,15 @@ impl Found {
     #[must_use]
     pub fn steps(&self, engine: Engine) -> Option<StepSource> {
         let sources = match engine {
-            Engine::Vllm => [self.iterations(), self.graph_tables(), self.batch_sizes(), self.statistics()],
-            Engine::Sglang => [self.sglang_steps(), None, None, None],
+            Engine::Vllm => [
+                self.given(),
+                self.iterations(),
+                self.graph_tables(),
+                self.batch_sizes(),
+                self.iteration_tokens(),
+                self.statistics(),
+            ],
+            Engine::Sglang => [self.given(), self.sglang_steps(), self.passes(), None, None, None],
         };
         let mut there = sources.into_iter().flatten();
         let mut best = there.next()?;
@@ -154,6 +185,11 @@ impl Found {
             best.unresolved.push(format!("{} steps are left out: no step can be as told.", best.steps.left_out));
         }
         Some(best)
+    }
+
+    fn given(&self) -> Option<StepSource> {
+        let steps = self.given_steps.clone();
+        (!steps.is_empty()).then_some(StepSource { what: "histogram", steps, unresolved: Vec::new() })
     }
 
     fn iterations(&self) -> Option<StepSource> {
@@ -196,6 +232,58 @@ impl Found {
             "Sizes that were seen only once are not in these lines, and requests are not counted.".to_owned(),
         ];
         (!steps.is_empty()).then_some(StepSource { what: "batch size lines", steps, unresolved })
+    }
+
+    /// Steps as vLLM's metrics count them: by ranges of tokens.
+    fn iteration_tokens(&self) -> Option<StepSource> {
+        let steps = self.scrapes.iteration_tokens();
+        let mut unresolved = vec![
+            "The metric counts steps by ranges of tokens: one of 9 to 16 tokens may be any of them, so which of these sizes pay is \
+             not told. It counts a prompt whole in the step that ends it, and drafts only where they were accepted."
+                .to_owned(),
+        ];
+        if let Some(tokens) = self.scrapes.counted_tokens() {
+            unresolved.push(format!("All its steps together have {tokens} tokens, by its own sum."));
+        }
+        if self.scrapes.restarted {
+            unresolved.push("A counter fell between two scrapes: steps before the new start are left out.".to_owned());
+        }
+        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
+    }
+
+    /// Steps as SGLang's metrics count them: with a graph and without.
+    fn passes(&self) -> Option<StepSource> {
+        let passes = self.scrapes.passes()?;
+        let settings = &self.log.sglang.settings;
+        let ceiling = |captured: &Option<Known<Vec<u32>>>, key: &str| {
+            let captured = captured.as_ref().and_then(|known| known.value.last());
+            captured.or(settings.sizes(key).and_then(<[u32]>::last)).copied()
+        };
+        let [decode, prefill] = &self.log.captured;
+        let limit = |key: &str| settings.whole(key).and_then(|limit| u32::try_from(limit).ok());
+        // Without the ladder nobody knows which sizes a graph stands for.
+        let decode = ceiling(decode, "cuda_graph_bs_decode").or(limit("cuda_graph_max_bs_decode"))?;
+        let prefill = ceiling(prefill, "cuda_graph_bs_prefill").unwrap_or(0);
+        let running = limit("max_running_requests").unwrap_or(decode * 2).max(decode + 1);
+        let chunk = limit("chunked_prefill_size").unwrap_or(BUDGET_TOKENS).max(prefill + 1);
+        let mut steps = SeenSteps::default();
+        let ranges = [
+            (1, decode, true, passes.decode[0]),
+            (decode + 1, running, true, passes.decode[1]),
+            (2, prefill, false, passes.prefill[0]),
+            (prefill + 1, chunk, false, passes.prefill[1]),
+        ];
+        for (least_tokens, most_tokens, may_decode, count) in ranges {
+            if count > 0 {
+                steps.add_open(OpenSteps { least_tokens, most_tokens, may_decode }, count);
+            }
+        }
+        let unresolved = vec![
+            "The metrics count passes with a graph and without, not their sizes: any size up to the ceiling, or above it, may be \
+             meant. `Decode batch` lines of the log tell more."
+                .to_owned(),
+        ];
+        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
     }
 
     /// Steps behind the statistics lines, which every vLLM server prints: a rough guess.

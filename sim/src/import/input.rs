@@ -1,10 +1,9 @@
 //! A file or standard input: unpacked if it is compressed, hashed as it is, in bounded memory.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
@@ -35,8 +34,8 @@ pub struct Input {
     pub name: String,
     /// How it is packed.
     pub packing: Packing,
-    raw: Rc<RefCell<Hashed>>,
-    unpacked: BufReader<Box<dyn Read>>,
+    raw: Arc<Mutex<Hashed>>,
+    unpacked: BufReader<Box<dyn Read + Send>>,
     head: Vec<u8>,
 }
 
@@ -55,7 +54,7 @@ pub struct Origin {
 
 /// Counts and hashes what is read.
 struct Hashed {
-    inner: Box<dyn Read>,
+    inner: Box<dyn Read + Send>,
     hash: Sha256,
     bytes: u64,
 }
@@ -70,11 +69,11 @@ impl Read for Hashed {
 }
 
 /// One of several readers of the same bytes, one after the other.
-struct Shared(Rc<RefCell<Hashed>>);
+struct Shared(Arc<Mutex<Hashed>>);
 
 impl Read for Shared {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.borrow_mut().read(buffer)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).read(buffer)
     }
 }
 
@@ -138,11 +137,11 @@ impl Input {
     ///
     /// # Errors
     /// If the first bytes cannot be read.
-    pub fn of(name: String, inner: Box<dyn Read>) -> io::Result<Self> {
-        let raw = Rc::new(RefCell::new(Hashed { inner, hash: Sha256::new(), bytes: 0 }));
-        let magic = first(&mut *raw.borrow_mut(), 4)?;
-        let packed = Cursor::new(magic.clone()).chain(Shared(Rc::clone(&raw)));
-        let (packing, unpacked): (Packing, Box<dyn Read>) = match magic.as_slice() {
+    pub fn of(name: String, inner: Box<dyn Read + Send>) -> io::Result<Self> {
+        let raw = Arc::new(Mutex::new(Hashed { inner, hash: Sha256::new(), bytes: 0 }));
+        let magic = first(&mut Shared(Arc::clone(&raw)), 4)?;
+        let packed = Cursor::new(magic.clone()).chain(Shared(Arc::clone(&raw)));
+        let (packing, unpacked): (Packing, Box<dyn Read + Send>) = match magic.as_slice() {
             [0x1f, 0x8b, ..] => (Packing::Gzip, Box::new(MultiGzDecoder::new(BufReader::new(packed)))),
             [0x28, 0xb5, 0x2f, 0xfd] => (Packing::Zstd, Box::new(ZstdFrames::new(packed)?)),
             _ => (Packing::Plain, Box::new(packed)),
@@ -151,7 +150,7 @@ impl Input {
         let mut head = Vec::new();
         let fault = (&mut unpacked).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
         // A source that breaks off still has a beginning: the fault shows where it is read.
-        let whole: Box<dyn Read> = match fault {
+        let whole: Box<dyn Read + Send> = match fault {
             Some(fault) => Box::new(Cursor::new(head.clone()).chain(Broken(Some(fault)))),
             None => Box::new(Cursor::new(head.clone()).chain(unpacked)),
         };
@@ -200,10 +199,17 @@ impl Input {
     /// If reading fails on the way.
     pub fn finish(self) -> io::Result<Origin> {
         let Self { name, packing, raw, .. } = self;
-        io::copy(&mut Shared(Rc::clone(&raw)), &mut io::sink())?;
-        let raw = raw.borrow();
+        io::copy(&mut Shared(Arc::clone(&raw)), &mut io::sink())?;
+        let raw = raw.lock().unwrap_or_else(PoisonError::into_inner);
         let sha256 = hexadecimal(&raw.hash.clone().finalize());
         Ok(Origin { name, packing, sha256, bytes: raw.bytes })
+    }
+}
+
+/// The unpacked bytes, for whoever reads lines by himself.
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.unpacked.read(buffer)
     }
 }
 

@@ -41,9 +41,9 @@ pub struct Log {
     pub sglang_steps: SglangSteps,
     /// Captures of SGLang's target model: decode sizes, then prefill sizes.
     pub captured: [Option<Known<Vec<u32>>>; 2],
-    /// Whether a capture session of the target's decode graphs has ended.
-    pub capture_seen: Option<Place>,
-    /// Sizes of progress bars: decode, then prefill.
+    /// How long SGLang's captures took, and how much memory, by what was captured.
+    pub captures: BTreeMap<&'static str, Known<String>>,
+    /// Sizes of progress bars with the device memory that is left before them, GiB: decode, then prefill.
     pub progress: [Vec<(u32, f64)>; 2],
     /// Tokens of each request in SGLang's decode graphs.
     pub decode_width: Option<u32>,
@@ -308,9 +308,13 @@ impl Log {
         }
         if !prefill {
             self.decode_width = line.tokens_per_request.or(self.decode_width);
-            if line.ended {
-                self.capture_seen = Some(place.clone());
-            }
+        }
+        if line.ended {
+            let seconds = line.elapsed_s.map(|seconds| format!("{seconds} s"));
+            let memory = line.mem_usage_gb.map(|gib| format!("{gib} GiB"));
+            let took: Vec<String> = seconds.into_iter().chain(memory).collect();
+            let what = if prefill { "capture of prefill graphs" } else { "capture of decode graphs" };
+            self.captures.insert(what, Known { value: took.join(", "), place: place.clone() });
         }
     }
 

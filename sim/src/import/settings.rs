@@ -67,6 +67,13 @@ impl Settings {
         self.0.insert(key, Known { value, place: place.clone() });
     }
 
+    /// Takes what others say where these say nothing.
+    pub fn fill_from(&mut self, others: &Self) {
+        for (key, known) in &others.0 {
+            self.0.entry(key).or_insert_with(|| known.clone());
+        }
+    }
+
     /// Forgets a setting.
     pub fn forget(&mut self, key: &str) {
         self.0.remove(key);

@@ -2,6 +2,7 @@
 //! traffic; with a comment at everything that says where it is from, or that it is assumed.
 
 mod profile;
+mod requests;
 mod sglang;
 mod text;
 mod vllm;
@@ -13,6 +14,7 @@ use calibrate::profile::Profile;
 pub use self::profile::{KnownDevice, nearest};
 use self::text::Text;
 use super::found::{Engine, Found, Source, StepSource};
+use super::requests::Requests;
 use super::steps::{Bucket, Choice, Resolved};
 
 /// Rows of steps that a scenario holds itself; more go into a file beside it.
@@ -33,6 +35,10 @@ pub struct Wish {
     pub bucket: Bucket,
     /// The name of the file that rows of steps go into where there are too many of them.
     pub steps_file: String,
+    /// How the scenario names the trace of its requests.
+    pub trace_file: String,
+    /// The seed of the traffic.
+    pub seed: u64,
 }
 
 /// A scenario, with what is to be said about it.
@@ -42,10 +48,8 @@ pub struct Written {
     pub text: String,
     /// The rows of its steps as CSV, where they are in a file of their own.
     pub steps_csv: Option<String>,
-    /// Steps and different shapes.
-    pub steps: u64,
-    /// Different shapes of steps.
-    pub shapes: usize,
+    /// What its traffic is, in words.
+    pub traffic: String,
     /// What was assumed, in sentences.
     pub assumed: Vec<String>,
     /// What the sources leave open, in sentences.
@@ -89,14 +93,30 @@ pub fn of_steps(found: &Found, steps: &StepSource, wish: &Wish) -> Written {
     candidates(&mut body, found, wish, &mut assumed);
     let mut text = head(found, &unresolved, &assumed.0);
     text += &body.finish();
-    Written {
-        text,
-        steps_csv,
-        steps: resolved.steps().all,
-        shapes: resolved.rows.len(),
-        assumed: assumed.0,
-        unresolved,
+    let traffic = format!("{} steps of {} shapes", resolved.steps().all, resolved.rows.len());
+    Written { text, steps_csv, traffic, assumed: assumed.0, unresolved }
+}
+
+/// Writes the scenario of requests.
+#[must_use]
+pub fn of_requests(found: &Found, requests: &Requests, wish: &Wish) -> Written {
+    let mut assumed = Assumed::default();
+    let mut unresolved = requests.unresolved.clone();
+    for other in &found.other_requests {
+        unresolved.push(format!("The requests of the {other} were given as well and are not used."));
     }
+    if let Some(steps) = found.steps(wish.engine) {
+        unresolved.push(format!("The {} were given as well: the requests make steps of their own.", steps.what));
+    }
+    let mut body = Text::default();
+    server(&mut body, found, None, wish, &mut assumed);
+    profile_table(&mut body, wish, &mut assumed);
+    requests::traffic(&mut body, found, requests, wish, &mut assumed);
+    candidates(&mut body, found, wish, &mut assumed);
+    let mut text = head(found, &unresolved, &assumed.0);
+    text += &body.finish();
+    let traffic = format!("{} requests", requests.count);
+    Written { text, steps_csv: None, traffic, assumed: assumed.0, unresolved }
 }
 
 /// Requests that a step with a prefill is taken to have, and why.
@@ -107,6 +127,10 @@ fn typical_requests(found: &Found, steps: &StepSource) -> (u32, String) {
     }
     if let Some(mean) = found.log.statistics.mean_running() {
         return (whole(mean), "the mean of the statistics lines".to_owned());
+    }
+    let gauges = ["vllm:num_requests_running", "sglang:num_running_reqs"];
+    if let Some(running) = gauges.iter().find_map(|name| found.scrapes.gauge(name)).filter(|running| *running > 0.0) {
+        return (whole(running), "the running requests of the metrics".to_owned());
     }
     (1, "nothing is known of the batch beside a prefill".to_owned())
 }
@@ -158,6 +182,10 @@ fn head(found: &Found, unresolved: &[String], assumed: &[String]) -> String {
         .values()
         .map(|known| format!("{}: {} ({})", known.value.name(), known.value, known.place))
         .collect();
+    let measured = found.requests.iter().flat_map(|requests| requests.measured.clone()).collect::<Vec<_>>();
+    list(&mut text, "Measured there, to compare with `sim run`:", &measured);
+    let captures = found.log.captures.iter().map(|(what, known)| format!("{what}: {} ({})", known.value, known.place));
+    let facts: Vec<String> = facts.into_iter().chain(captures).chain(graph_memory(found)).collect();
     list(&mut text, "What the start took, to compare with `sim startup`:", &facts);
     list(&mut text, "Not read:", &found.not_read());
     list(&mut text, "Not told by these sources:", unresolved);
@@ -175,11 +203,22 @@ fn list(text: &mut Text, title: &str, sentences: &[String]) {
     }
 }
 
+/// Device memory that each size took, as SGLang's progress bars tell it: what was left before it and before the next.
+fn graph_memory(found: &Found) -> impl Iterator<Item = String> {
+    ["decode", "prefill"].into_iter().zip(&found.log.progress).filter_map(|(phase, sizes)| {
+        let taken = sizes.windows(2).map(|pair| format!("{} {:.2} GiB", pair[0].0, pair[0].1 - pair[1].1));
+        let taken: Vec<String> = taken.collect();
+        (!taken.is_empty()).then(|| format!("memory of {phase} graphs by size: {}", taken.join(", ")))
+    })
+}
+
 /// One source in a line.
 fn read(source: &Source) -> String {
-    let Source { origin, lines, replaced_lines, .. } = source;
+    let Source { origin, kind, lines, replaced_lines, .. } = source;
+    let unit = if kind.trace_format().is_some() { "rows" } else { "lines" };
+    let size = if *lines > 0 { format!("{lines} {unit}") } else { format!("{} bytes", origin.bytes) };
     let replaced = if *replaced_lines > 0 { format!("; {replaced_lines} of them not UTF-8") } else { String::new() };
-    format!("{}: {}, {lines} lines, SHA-256 {}{replaced}", origin.name, source.what(), origin.sha256)
+    format!("{}: {}, {size}, SHA-256 {}{replaced}", origin.name, source.what(), origin.sha256)
 }
 
 fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
@@ -190,12 +229,18 @@ fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wis
     text.line("");
     match wish.engine {
         Engine::Vllm => vllm::server(text, found, steps, wish, assumed),
-        Engine::Sglang => sglang::server(text, found, assumed),
+        Engine::Sglang => sglang::server(text, found, steps.is_none(), assumed),
     }
 }
 
 /// The most characters of a name in a scenario.
 const NAME_MAX: usize = 120;
+
+/// A length that no request of the traffic exceeds, where the log does not say the server's own: whole KiB.
+fn room_for_requests(found: &Found) -> u64 {
+    let longest = found.requests.as_ref().map_or(0, |requests| requests.longest_tokens);
+    (longest + 64).next_multiple_of(1024)
+}
 
 fn profile_table(text: &mut Text, wish: &Wish, assumed: &mut Assumed) {
     let identity = &wish.profile.identity;

@@ -44,12 +44,24 @@ pub(super) fn limits(found: &Found) -> u32 {
     said.unwrap_or(4096)
 }
 
-pub(super) fn server(text: &mut Text, found: &Found, assumed: &mut Assumed) {
+pub(super) fn server(text: &mut Text, found: &Found, serves_requests: bool, assumed: &mut Assumed) {
     let server = &found.log.sglang;
     text.line("[server.sglang]");
-    let from = assumed.note("SGLang's log does not say its release: 0.5.23".to_owned());
+    let from = assumed.note("the release is not told, as SGLang prints none: 0.5.23".to_owned());
     text.key("version", Text::string("0.5.23"), from);
+    if serves_requests && server.settings.get("context_length").is_none() {
+        let room = super::room_for_requests(found);
+        let from = assumed.note(format!("context_length is not told: {room} tokens, enough for every request"));
+        text.key("context_length", room, from);
+    }
     for key in AS_READ {
+        let ranks = server.settings.whole("tp_size").filter(|ranks| key == "tp_size" && *ranks > 1);
+        if let Some(ranks) = ranks.filter(|_| serves_requests) {
+            assumed.note(format!(
+                "one device stands for the {ranks} tensor-parallel ranks: take a profile measured with --tp-shard {ranks}"
+            ));
+            continue;
+        }
         // What memory held says more than the share that was asked for.
         let pool = key == "mem_fraction_static" && server.settings.get("max_total_tokens").is_some();
         if let Some(known) = server.settings.get(key).filter(|_| !pool) {
@@ -69,7 +81,7 @@ pub(super) fn server(text: &mut Text, found: &Found, assumed: &mut Assumed) {
     let (interval, from) = found.decode_interval();
     let has_decodes = !found.log.sglang_steps.decodes.is_empty();
     if from.is_none() && has_decodes {
-        assumed.note(format!("--decode-log-interval is not in the log: a decode line every {interval} decode steps"));
+        assumed.note(format!("--decode-log-interval is not told: a decode line every {interval} decode steps"));
     }
     if let Some(refused) = &server.refused {
         assumed.note(format!(
@@ -119,7 +131,7 @@ pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) 
             }
         }
         if !is_given {
-            assumed.note("the log does not list the decode sizes: the engine's own".to_owned());
+            assumed.note("the decode sizes are not told: the engine's own".to_owned());
             text.comment(0, "assumed: the engine's own decode sizes");
         }
     }

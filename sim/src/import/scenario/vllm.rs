@@ -49,7 +49,21 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
     text.line("[server.vllm]");
     version(text, server.version.as_ref(), server.settings.get("runner").is_none(), assumed);
     limits_or_defaults(text, found, steps, wish, assumed);
+    if steps.is_none() && server.settings.get("max_model_len").is_none() {
+        let room = super::room_for_requests(found);
+        let from = assumed.note(format!("max_model_len is not told: {room} tokens, enough for every request"));
+        text.key("max_model_len", room, from);
+    }
     for key in AS_READ {
+        // One device is simulated, whatever a rank of several is called.
+        let ranks =
+            server.settings.whole("tensor_parallel_size").filter(|ranks| key == "tensor_parallel_size" && *ranks > 1);
+        if let Some(ranks) = ranks.filter(|_| steps.is_none()) {
+            assumed.note(format!(
+                "one device stands for the {ranks} tensor-parallel ranks: take a profile measured with --tp-shard {ranks}"
+            ));
+            continue;
+        }
         // What the KV pool came to says more than what it was asked to be.
         let pool = key == "num_gpu_blocks_override" && kv_blocks(found).is_some();
         if let Some(known) = server.settings.get(key).filter(|_| !pool) {
@@ -87,7 +101,7 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
 /// The release whose rules apply.
 fn version(text: &mut Text, printed: Option<&Known<String>>, runner_is_open: bool, assumed: &mut Assumed) {
     let Some(printed) = printed else {
-        let from = assumed.note("the log does not say the release: vLLM 0.33.0".to_owned());
+        let from = assumed.note("the release is not told: vLLM 0.33.0".to_owned());
         text.key("version", Text::string("0.33.0"), from);
         return;
     };
@@ -127,10 +141,10 @@ fn limits_or_defaults(text: &mut Text, found: &Found, steps: Option<&StepSource>
             continue;
         }
         if most > default {
-            let from = assumed.note(format!("{key} is not in the log: {most}, the most {unit} of a step"));
+            let from = assumed.note(format!("{key} is not told: {most}, the most {unit} of a step"));
             text.key(key, most, from);
         } else {
-            let sentence = format!("{key} is not in the log: {default}, the engine's default on the profile's device");
+            let sentence = format!("{key} is not told: {default}, the engine's default on the profile's device");
             let from = assumed.note(sentence);
             text.key(key, default, from);
         }
@@ -151,8 +165,7 @@ fn backend(text: &mut Text, found: &Found, assumed: &mut Assumed) {
     let server = &found.log.vllm;
     let level = |text: &mut Text, from: &str| text.key("attention_support", Text::string("UNIFORM_BATCH"), from);
     let Some(backend) = &server.attention_backend else {
-        let from =
-            assumed.note("the log does not name the attention backend: full graphs of decode batches".to_owned());
+        let from = assumed.note("the attention backend is not told: full graphs of decode batches".to_owned());
         return level(text, from);
     };
     let flash_attn_version = server.flash_attn_version.as_ref().filter(|known| (2..=4).contains(&known.value));
@@ -226,7 +239,7 @@ pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) 
                 if let Some(known) = max {
                     text.key("max_cudagraph_capture_size", &known.value, &known.place);
                 }
-                assumed.note("the log does not list the capture sizes: the engine's own ladder".to_owned());
+                assumed.note("the capture sizes are not told: the engine's own ladder".to_owned());
                 text.comment(0, "assumed: the engine's own ladder");
             }
         }

@@ -64,7 +64,11 @@ impl TraceReader {
         Self::from_input(Box::new(file), source, wanted)
     }
 
-    fn from_input(input: Box<dyn Read + Send>, source: &TraceSource, wanted: Wanted) -> Result<Self, TrafficError> {
+    /// Reads a trace from elsewhere than its file, and its first line at once.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_input(input: Box<dyn Read + Send>, source: &TraceSource, wanted: Wanted) -> Result<Self, TrafficError> {
         let file = || source.shown();
         let mut lines = Lines::new(input);
         match lines.advance() {
