@@ -1,7 +1,7 @@
 //! The records of Rungwise's results and the writers that show them.
 //!
-//! A command fills one of seven reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`],
-//! [`ExplainReport`], [`SweepReport`], [`ProposeReport`]) and hands it to a writer; long runs also stream a [`StepRecord`]
+//! A command fills one of eight reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`],
+//! [`ExplainReport`], [`SweepReport`], [`ProposeReport`], [`FitReport`]) and hands it to a writer; long runs also stream a [`StepRecord`]
 //! per step and a [`RequestRecord`] per request. Field names are the public names of the JSON, JSONL and CSV output:
 //! `SCHEMA.md` of this crate lists every one.
 //!
@@ -24,6 +24,7 @@ mod engine;
 mod explain;
 mod figure;
 mod figures;
+mod fit;
 #[cfg(feature = "frames")]
 pub mod frames;
 mod history;
@@ -59,6 +60,7 @@ pub use engine::EngineReport;
 pub use explain::{Alternative, Choice, ExplainReport, RuleCheck, StepShapeReport};
 pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
+pub use fit::{FitError, FitFigure, FitHeldOut, FitLeftOut, FitOutlier, FitReport, FitSource};
 pub use history::{BatchCount, CandidateHistory, HistoryReport, Timeline, TimelineBin};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, LadderSizes, PaddedSpan};
 pub use log::Log;

@@ -5,8 +5,8 @@ use super::sim;
 /// The commands of this build.
 fn commands() -> impl Iterator<Item = &'static str> {
     let all = [
-        "run", "watch", "import", "propose", "sweep", "merge", "report", "price", "ladder", "startup", "explain",
-        "check",
+        "run", "watch", "import", "fit", "propose", "sweep", "merge", "report", "price", "ladder", "startup",
+        "explain", "check",
     ];
     all.into_iter().filter(|command| *command != "report" || cfg!(feature = "pages"))
 }

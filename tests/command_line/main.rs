@@ -2,6 +2,7 @@
 
 mod bad_files;
 mod explain;
+mod fit;
 mod help;
 mod import;
 mod invalid;

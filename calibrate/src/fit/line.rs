@@ -34,8 +34,9 @@ impl Line {
     }
 }
 
-/// The median of the slopes of all pairs within each of the groups.
-pub(super) fn median_slope<'a>(groups: impl IntoIterator<Item = &'a [(f64, f64)]>) -> Option<f64> {
+/// The median of the slopes of all pairs within each of the groups: what lines have in common that lie at different heights.
+/// `None` where no group has two different `x`.
+pub fn median_slope<'a>(groups: impl IntoIterator<Item = &'a [(f64, f64)]>) -> Option<f64> {
     let mut slopes = Vec::new();
     for points in groups {
         for (place, one) in points.iter().enumerate() {

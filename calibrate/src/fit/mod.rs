@@ -6,12 +6,14 @@
 mod growth;
 mod held_out;
 mod line;
+mod resampled;
 mod segmentation;
 mod staircase;
 
 pub use growth::{FREE_MEMORY_GRANULE, each_bytes};
 pub use held_out::HeldOut;
-pub use line::Line;
+pub use line::{Line, median_slope};
+pub use resampled::interval_of_medians;
 pub use segmentation::POINTS_LEAST;
 pub use staircase::{Doubt, Edge, Staircase, Tread, scatter};
 

@@ -67,7 +67,7 @@ impl Column {
 ///
 /// Percentiles of resamples are too near each other for few rounds; they are taken further out by Student's t and the
 /// share n/(n-1) (Hesterberg 2015, "What Teachers Should Know About the Bootstrap", expanded percentile interval).
-pub(super) fn interval(mut drawn: Vec<f64>, rounds: u32, value: f64) -> [f64; 2] {
+pub(crate) fn interval(mut drawn: Vec<f64>, rounds: u32, value: f64) -> [f64; 2] {
     drawn.retain(|drawn| drawn.is_finite());
     if drawn.is_empty() {
         return [value, value];

@@ -18,6 +18,7 @@ mod resampled;
 mod rounds;
 mod steadiness;
 
+pub(crate) use bootstrap::interval as expanded_interval;
 pub use estimate::Estimate;
 pub use measured::{Campaign, Drift, Measured, Range, StoppedBy};
 pub use order_statistics::{mad, median};

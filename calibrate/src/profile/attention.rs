@@ -156,6 +156,16 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// A grid of knots with a cost for each pair, `y` running fastest; `None` of another number of costs.
+    pub fn new(x: Axis, y: Axis, values: Vec<f64>) -> Option<Self> {
+        (x.knots().len() * y.knots().len() == values.len()).then_some(Self { x, y, values })
+    }
+
+    /// How many costs it holds.
+    pub fn knots(&self) -> usize {
+        self.values.len()
+    }
+
     /// The two quantities' knots, in the order of [`Grid::at`].
     pub fn axes(&self) -> [&Axis; 2] {
         [&self.x, &self.y]
@@ -179,6 +189,13 @@ pub struct Mixed {
 }
 
 impl Mixed {
+    /// Knots of chunk, prefill context, decoding requests and decode context, with a cost for each combination, the last
+    /// quantity fastest; `None` of another number of costs.
+    pub fn new(axes: [Axis; 4], values: Vec<f64>) -> Option<Self> {
+        let knots: usize = axes.iter().map(|axis| axis.knots().len()).product();
+        (knots == values.len()).then_some(Self { axes, values })
+    }
+
     /// The cost of a step with a prefill of `chunk` tokens after `prefill_context` cached ones, beside
     /// `decode_requests` with `decode_context` KV tokens each on average.
     pub fn at(&self, chunk: f64, prefill_context: f64, decode_requests: f64, decode_context: f64) -> Reading {

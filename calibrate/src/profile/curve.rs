@@ -102,6 +102,11 @@ impl Table {
         (axis.knots().len() == y.len()).then_some(Self { axis, y, measured_to: None })
     }
 
+    /// The same table, its knots beyond `last` derived and no longer measured; `None` if that is no knot.
+    pub fn measured_up_to(self, last: f64) -> Option<Self> {
+        self.axis.knots().contains(&last).then_some(Self { measured_to: Some(last), ..self })
+    }
+
     /// The quantity's knots.
     pub fn x(&self) -> &[f64] {
         self.axis.knots()

@@ -5,6 +5,7 @@
 
 pub(crate) mod comparison;
 mod explain;
+mod fit;
 mod grid;
 mod ladder;
 pub(crate) mod number;
@@ -21,6 +22,7 @@ use std::io::{self, Write};
 
 pub use comparison::comparison;
 pub use explain::explain;
+pub use fit::fit;
 pub use ladder::ladder;
 pub use price::price;
 pub use propose::propose;

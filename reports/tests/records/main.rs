@@ -3,6 +3,7 @@
 mod samples;
 
 mod comparison;
+mod fit;
 #[cfg(feature = "frames")]
 mod frames;
 #[cfg(feature = "pages")]

@@ -61,7 +61,7 @@ fn documented(title: &str) -> BTreeSet<String> {
     keys
 }
 
-fn check(title: &str, records: &[Value]) {
+pub(crate) fn check(title: &str, records: &[Value]) {
     let mut written = BTreeSet::new();
     for record in records {
         paths("", record, &mut written);
@@ -73,7 +73,7 @@ fn check(title: &str, records: &[Value]) {
     assert!(stale.is_empty(), "{title}: in SCHEMA.md but never written: {stale:#?}");
 }
 
-fn value(record: &impl serde::Serialize) -> Value {
+pub(crate) fn value(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).expect("plain data")
 }
 

@@ -8,6 +8,7 @@ use miette::Diagnostic;
 use reports::OutputError;
 
 use crate::engine::error::EngineError;
+use crate::fit;
 use crate::import::error::ImportError;
 use crate::scenario::ScenarioError;
 use crate::server::ServerError;
@@ -50,6 +51,10 @@ pub enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Import(ImportError),
+    /// The tables or logs give no profile.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Fit(#[from] fit::FitError),
     /// The sweep that was asked for cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -137,6 +142,7 @@ impl Failure {
             | Self::Profile(_)
             | Self::Traffic(_)
             | Self::Import(_)
+            | Self::Fit(_)
             | Self::Point { .. }
             | Self::NoProposal { .. }
             | Self::Recording(_)

@@ -4,6 +4,7 @@ mod check;
 mod engine_flags;
 mod explain;
 mod failure;
+mod fit;
 mod format;
 mod import;
 mod inputs;
@@ -73,6 +74,7 @@ enum Command {
     Run(run::Arguments),
     Watch(watch::Arguments),
     Import(import::Arguments),
+    Fit(fit::Arguments),
     Propose(propose::Arguments),
     Sweep(sweep::Arguments),
     Merge(merge::Arguments),
@@ -108,6 +110,7 @@ impl Cli {
             Command::Run(arguments) => run::execute(&arguments, out),
             Command::Watch(arguments) => watch::execute(&arguments),
             Command::Import(arguments) => import::execute(&arguments, out),
+            Command::Fit(arguments) => fit::execute(&arguments, out),
             Command::Propose(arguments) => propose::execute(&arguments, out),
             Command::Sweep(arguments) => sweep::execute(&arguments, out),
             Command::Merge(arguments) => merge::execute(&arguments, out),

@@ -3,6 +3,7 @@
 mod candidate;
 mod context;
 pub mod explain;
+pub mod fit;
 mod history;
 mod ladder;
 mod logs;

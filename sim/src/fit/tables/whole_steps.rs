@@ -1,0 +1,150 @@
+//! Whole steps as the parts of a profile: what steps of the same rows cost more per KV token is attention, the rest is the
+//! work over rows.
+//!
+//! A whole step does not say what of it is what: attention of a prompt over itself, LM head and sampler, and what of the host
+//! does not hide behind the device stay in the work over rows, and the parts say so.
+
+use std::collections::BTreeMap;
+
+use calibrate::fit::median_slope;
+use calibrate::measure::median;
+use calibrate::profile::{Attention, Axis, Curve, Grid, Group, Kind, Provenance, Surface, Table as Knots};
+use kernels::geometry::ModelGeometry;
+use kernels::work::dense_work;
+
+use super::Parts;
+use super::grids::rounded;
+use crate::cost::Execution;
+use crate::fit::measured_step::{Clock, MeasuredStep};
+use crate::fit::{FitError, Source};
+
+/// From the nearest to one graph to the farthest.
+const NEAREST: [Execution; 4] = [Execution::Full, Execution::Piecewise, Execution::CompiledEager, Execution::Eager];
+/// What a cost that is as good as nothing is written as: no cost of a table may be zero.
+const LEAST_US: f64 = 0.001;
+
+/// The parts that steps of a table give. Those that ran nearest to one graph decide; the others are for the engine half.
+///
+/// # Errors
+/// Steps of one size only, or attention that takes more than a step does.
+pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> Result<Parts, FitError> {
+    let nearest = NEAREST.into_iter().find(|kind| steps.iter().any(|step| step.execution == *kind));
+    let chosen: Vec<&MeasuredStep> = steps.iter().filter(|step| Some(step.execution) == nearest).collect();
+    let (Some(execution), Some(first)) = (nearest, chosen.first()) else {
+        return Err(FitError::file(&source.file, "no step", "give the table whole"));
+    };
+    let clock = first.clock;
+    let slope_us = slope_us(&chosen);
+    let kv_us = match slope_us {
+        Some(us) => us,
+        None => by_bytes_us(&chosen, model),
+    };
+    let mut by_rows: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for step in &chosen {
+        let rest = step.us - kv_us * context_tokens(step);
+        if rest <= 0.0 {
+            let problem = format!("a step of {} us whose KV tokens alone take more", step.us);
+            let help = "check the context of this step and the unit of its time";
+            return Err(FitError::line(&source.file, step.line, problem, help));
+        }
+        by_rows.entry(step.rows).or_default().push(rest);
+    }
+    let (rows, us): (Vec<f64>, Vec<f64>) =
+        by_rows.iter().map(|(&rows, rests)| (f64::from(rows), rounded(median(rests)))).unzip();
+    let axis = Axis::new(rows).ok_or_else(|| {
+        FitError::file(&source.file, "steps of one size only", "a table over rows needs two sizes at least")
+    })?;
+    let valid = format!("{} to {} rows, between neighbours on a straight line", axis.knots()[0], axis.last());
+    let stays = match clock {
+        Clock::Period => "LM head, sampler and what of the host is not hidden stay in it",
+        Clock::Forward => "forward passes, waited for one by one: what launches are not hidden stays in it",
+    };
+    let dense = Group {
+        figures: Curve::Table(Knots::new(axis, us).expect("a time for each size")),
+        provenance: provenance(
+            source,
+            format!(
+                "whole {execution} steps less their KV tokens, medians by rows; {stays}; attention of a prompt over itself too"
+            ),
+            valid,
+        ),
+        measured: None,
+    };
+    let head = (clock == Clock::Period).then(|| Group {
+        figures: Curve::Constant(0.0),
+        provenance: provenance(
+            source,
+            "0: inside machine.dense, which is made of whole steps".to_owned(),
+            "as machine.dense".to_owned(),
+        ),
+        measured: None,
+    });
+    let how = match slope_us {
+        Some(_) => "the median slope over KV tokens of steps with the same rows",
+        None => "no rows with two contexts: KV bytes at the rate at which the smallest step streams its weights",
+    };
+    Ok(Parts {
+        dense: Some(dense),
+        head,
+        attention: attention(source, &chosen, kv_us, how),
+        launch_gap: None,
+        of_whole_steps: clock == Clock::Period,
+    })
+}
+
+fn provenance(source: &Source, method: String, valid: String) -> Provenance {
+    Provenance {
+        kind: Kind::Derived,
+        source: source.cited(),
+        licence: None,
+        method: Some(method),
+        valid: Some(valid),
+        range: None,
+    }
+}
+
+/// KV tokens that a step reads besides those of its own prompt tokens.
+fn context_tokens(step: &MeasuredStep) -> f64 {
+    step.work.decode_context_tokens as f64 + step.work.equivalent_chunk_context()
+}
+
+/// Microseconds that a KV token more costs, where steps tell.
+fn slope_us(steps: &[&MeasuredStep]) -> Option<f64> {
+    let mut by_rows: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for step in steps.iter().filter(|step| step.work.chunk_tokens == 0) {
+        by_rows.entry(step.rows).or_default().push((context_tokens(step), step.us));
+    }
+    median_slope(by_rows.values().map(Vec::as_slice)).filter(|slope| *slope > 0.0)
+}
+
+/// The same by the bytes of a token, at the rate at which the smallest step would stream its weights and nothing else.
+fn by_bytes_us(steps: &[&MeasuredStep], model: &ModelGeometry) -> f64 {
+    let smallest = steps.iter().min_by_key(|step| step.rows);
+    let bytes_per_us = smallest.map_or(f64::INFINITY, |step| dense_work(model, step.rows).bytes / step.us);
+    model.kv_bytes_per_token().0 as f64 / bytes_per_us
+}
+
+fn attention(source: &Source, steps: &[&MeasuredStep], kv_us: f64, how: &str) -> Option<Group<Attention>> {
+    let most = |of: fn(&MeasuredStep) -> f64, least: f64| steps.iter().map(|step| of(step)).fold(least, f64::max);
+    let requests = most(|step| step.work.decode_requests.into(), 2.0);
+    let contexts = most(|step| step.work.mean_decode_context(), 1.0);
+    let chunks = most(|step| step.work.chunk_tokens as f64, 2.0);
+    let before = most(|step| step.work.equivalent_chunk_context(), contexts).ceil();
+    // A product of two quantities is read exactly between the corners of its range.
+    let corners = |x: f64, y: f64, us: &dyn Fn(f64, f64) -> f64| {
+        let at = [(1.0, 0.0), (1.0, y), (x, 0.0), (x, y)];
+        let values = at.map(|(x, y)| us(x, y).max(LEAST_US)).to_vec();
+        Some(Surface::Grid(Grid::new(Axis::new(vec![1.0, x])?, Axis::new(vec![0.0, y])?, values)?))
+    };
+    let figures = Attention {
+        decode: corners(requests, contexts.ceil(), &|requests, context| kv_us * requests * context)?,
+        prefill: corners(chunks, before, &|_, context| kv_us * context)?,
+        mixed: None,
+        separate_kernels: true,
+        padded_request_us: 0.0,
+        shared_us: 0.0,
+    };
+    let method = format!("{kv_us:.5} us for each KV token that decodes or chunks read: {how}");
+    let valid = format!("decode of 1 to {requests} requests with 0 to {} tokens of context", contexts.ceil());
+    Some(Group { figures, provenance: provenance(source, method, valid), measured: None })
+}

@@ -1,0 +1,100 @@
+//! Real tables, where they are at hand: what comes of them is what the built-in profiles have.
+
+use std::path::{Path, PathBuf};
+
+use calibrate::profile::{Attention, Curve, Profile};
+
+use super::*;
+
+/// A public table, or nothing where there are none.
+fn table(name: &str, ranks: Option<u32>) -> Option<Read> {
+    let shared = std::env::var_os("RUNGWISE_SHARED").map_or_else(|| PathBuf::from("../shared"), PathBuf::from);
+    let path = Path::new(&shared).join("traces/profiles_raw").join(name);
+    if !path.is_file() {
+        eprintln!("skipped: no {}", path.display());
+        return None;
+    }
+    Some(Read::table(Source::read(&path).expect("readable"), None, ranks).expect("a table"))
+}
+
+fn fitted(read: &[Read], model: Option<&str>) -> Fitted {
+    let request =
+        Request { name: "fitted", device: Some("A100"), device_memory: None, model, ranks: Some(1), engine: "vllm" };
+    of_tables(read, &request, "MIT").expect("a profile")
+}
+
+fn dense_points(profile: &Profile) -> Vec<(f64, f64)> {
+    let Curve::Table(table) = &profile.machine.dense.figures else { panic!("a table") };
+    let measured = table.measured_to().unwrap_or(f64::INFINITY);
+    let points = table.x().iter().copied().zip(table.y().iter().copied());
+    points.filter(|(rows, _)| *rows <= measured).collect()
+}
+
+#[test]
+fn dense_tables_are_those_of_the_built_in_profiles() {
+    let cases = [
+        ("a100/meta-llama/Meta-Llama-3-8B/mlp.csv", "llama-3-8b", "a100-llama-3-8b"),
+        ("h100/meta-llama/Llama-2-7b-hf/mlp.csv", "llama-2-7b", "h100-llama-2-7b"),
+    ];
+    for (file, model, builtin) in cases {
+        let Some(read) = table(file, Some(1)) else { return };
+        let found = dense_points(&fitted(&[read], Some(model)).profile);
+        let expected = dense_points(&Profile::builtin(builtin).expect("built in"));
+        assert_eq!(found.len(), expected.len(), "{builtin}");
+        for ((rows, us), (expected_rows, expected_us)) in found.into_iter().zip(expected) {
+            // The built-in file has one decimal.
+            assert!(
+                rows.to_bits() == expected_rows.to_bits() && (us - expected_us).abs() < 0.051,
+                "{builtin} at {rows}"
+            );
+        }
+    }
+}
+
+#[test]
+fn attention_is_that_of_the_built_in_profile_made_of_the_same_table() {
+    let Some(attention) = table("a800/meta-llama/Llama-2-7b-hf/attention.csv", None) else { return };
+    let Some(linear) = table("a800/meta-llama/Llama-2-7b-hf/mlp.csv", None) else { return };
+    // No model is named: one preset alone has the shape of the table.
+    let fitted = fitted(&[attention, linear], None);
+    assert_eq!(fitted.model.name, "llama-2-7b");
+    let builtin = Profile::builtin("a100-llama-3-8b").expect("built in");
+    let of = |profile: &Profile| -> Attention { profile.engine.attention.clone().expect("attention").figures };
+    let (found, expected) = (of(&fitted.profile), of(&builtin));
+    assert!(found.separate_kernels && expected.separate_kernels);
+    // There a request of 8 KV heads is a quarter of one with 32, and a floor stands below short contexts. The table has whole
+    // microseconds of a layer, and some sizes twice, chunks without context among them: here their median counts.
+    let is_close = |found: f64, expected: f64| (found - expected).abs() < (0.01 * expected).max(1.6 * 32.0);
+    for requests in [1.0, 2.0, 8.0, 32.0, 128.0] {
+        for context in [128.0, 512.0, 1024.0, 4032.0] {
+            let (found, expected) = (found.decode.at(requests, context), expected.decode.at(4.0 * requests, context));
+            assert!(is_close(found.value, expected.value), "{requests} of {context}: {found:?} {expected:?}");
+        }
+    }
+    for chunk in [64.0, 128.0, 512.0, 2048.0] {
+        for context in [512.0, 1024.0, 2048.0] {
+            let (found, expected) = (found.prefill.at(chunk, context), expected.prefill.at(chunk, context));
+            assert!(is_close(found.value, expected.value), "{chunk} after {context}: {found:?} {expected:?}");
+        }
+    }
+    assert!((found.padded_request_us / 4.0 / expected.padded_request_us - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn operations_timed_in_both_ways_bound_the_launch_gap() {
+    let folder = "h800/llama2_7b_dense_example/";
+    let files = ["linear_op.csv", "linear_op_kernel_only.csv", "attention_kernel_only.csv"];
+    let read: Vec<Read> = files.iter().filter_map(|file| table(&format!("{folder}{file}"), Some(1))).collect();
+    if read.len() < files.len() {
+        return;
+    }
+    let fitted = fitted(&read, None);
+    let gap = fitted.launch_gap.expect("both ways");
+    // Profile-data specification: about 13 us per operation, flat over rows.
+    assert!((13.0..14.0).contains(&gap.us_per_operation) && gap.range_us[1] - gap.range_us[0] < 1.0, "{gap:?}");
+    let points = dense_points(&fitted.profile);
+    assert!((points[0].1 / 5340.0 - 1.0).abs() < 0.01, "kernels alone: {:?}", points[0]);
+    let folder = table(&format!("{folder}linear_op_kernel_only.csv"), Some(4)).expect("there");
+    let Table::Linear(four) = &folder.table else { panic!("linear operations") };
+    assert_eq!(four.from_one_rank, ["input_layernorm", "post_attention_layernorm"], "measured on one rank alone");
+}
