@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kernels::geometry::PRESETS;
 use kernels::units::Bytes;
 
+use crate::completions::Shell;
 use crate::device_name::DeviceName;
 use crate::plan::{Ladder, LadderEngine};
 use crate::served_model::DEFAULT_MODEL;
@@ -221,6 +222,28 @@ pub(crate) enum Action {
     /// Run one probe of a calibration alone, on a small model, and print what it finds as TOML.
     #[cfg(feature = "gpu")]
     Probe(ProbeOptions),
+    /// Print a script that completes commands and options in a shell.
+    #[command(after_help = "\
+Examples:
+  calibrate completions bash > ~/.local/share/bash-completion/completions/calibrate
+  calibrate completions zsh > ~/.zfunc/_calibrate       a folder of $fpath
+  calibrate completions fish > ~/.config/fish/completions/calibrate.fish
+
+Takes effect in the next shell.")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write manual pages, one for `calibrate` and one for each of its commands.
+    #[command(after_help = "\
+Examples:
+  calibrate manual --out ~/.local/share/man/man1
+      `man calibrate` finds them there.")]
+    Manual {
+        /// The folder; it is made where it is missing, and pages of the same name are replaced.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
 }
 
 /// What a replay is asked for.

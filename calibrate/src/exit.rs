@@ -27,9 +27,37 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every way to end, by code.
+    pub const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::Unexpected,
+        Self::Usage,
+        Self::BadInput,
+        Self::NoGpu,
+        Self::LawBroken,
+        Self::TooNoisy,
+        Self::Regression,
+        Self::Interrupted,
+    ];
+
     /// The process exit code.
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// What it says, for a table of all codes.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "everything asked for was done",
+            Self::Unexpected => "an unexpected failure, for instance of writing output",
+            Self::Usage => "wrong use of the command line",
+            Self::BadInput => "a bad scenario, profile or data file",
+            Self::NoGpu => "no usable GPU, or a build that cannot measure",
+            Self::LawBroken => "a law of the simulation was broken: a bug in Rungwise",
+            Self::TooNoisy => "the machine was too noisy or too busy to measure",
+            Self::Regression => "a regression beyond the threshold asked for",
+            Self::Interrupted => "interrupted; partial results are kept",
+        }
     }
 }
 

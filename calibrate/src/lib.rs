@@ -7,6 +7,7 @@
 mod calibration;
 mod command_line;
 mod commands;
+pub mod completions;
 mod counted;
 #[cfg(feature = "gpu")]
 mod destination;
@@ -23,6 +24,7 @@ pub mod graph_mode;
 pub mod host;
 mod layout;
 pub mod list;
+pub mod manual;
 pub mod measure;
 #[cfg(feature = "gpu")]
 pub mod model;

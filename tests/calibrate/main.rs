@@ -5,6 +5,9 @@ mod destination;
 mod device;
 mod disturbed;
 mod double;
+#[path = "../generated.rs"]
+mod generated;
+mod installing;
 mod layer;
 mod measure;
 #[cfg(unix)]
@@ -279,16 +282,18 @@ fn wrong_use_exits_with_2() {
     }
 }
 
+fn help(words: &[&str]) -> String {
+    let help = calibrate(&[words, &["--help"]].concat());
+    assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), ""), "{words:?}");
+    text(&help.stdout).to_owned()
+}
+
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in ["", "show", "check", "diff", "report", "list", "replay", "probe"] {
-        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
-        let help = calibrate(&arguments);
-        assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), ""), "{command}");
-        insta::assert_snapshot!(
-            format!("help_{}", if command.is_empty() { "calibrate" } else { command }),
-            text(&help.stdout)
-        );
+    for command in [""].into_iter().chain(generated::commands(&help(&[]))) {
+        let words: Vec<&str> = [command].into_iter().filter(|word| !word.is_empty()).collect();
+        let name = format!("help_{}", if command.is_empty() { "calibrate" } else { command });
+        insta::assert_snapshot!(name, help(&words));
     }
     let version = calibrate(&["--version"]);
     assert_eq!(text(&version.stdout), format!("calibrate {}\n", env!("CARGO_PKG_VERSION")));

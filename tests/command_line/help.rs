@@ -1,19 +1,16 @@
 //! Help and version.
 
-use super::sim;
+use super::{generated, sim};
 
 /// The commands of this build.
-fn commands() -> impl Iterator<Item = &'static str> {
-    let all = [
-        "run", "watch", "import", "fit", "propose", "sweep", "merge", "report", "price", "ladder", "startup",
-        "explain", "check",
-    ];
-    all.into_iter().filter(|command| *command != "report" || cfg!(feature = "pages"))
+fn commands() -> Vec<String> {
+    generated::commands(&sim(&["--help"]).done()).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
 fn help_of_the_program_and_of_every_command() {
-    for command in [""].into_iter().chain(commands()) {
+    for command in [String::new()].into_iter().chain(commands()) {
+        let command = command.as_str();
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let answer = sim(&arguments);
         assert_eq!((answer.code, answer.stderr.as_str()), (Some(0), ""));
@@ -30,7 +27,7 @@ fn short_help_names_every_option_as_the_long_one_does() {
             .map(|word| word.trim_end_matches(',').to_owned())
             .collect()
     };
-    for command in commands() {
+    for command in &commands() {
         let (short, long) = (sim(&[command, "-h"]).done(), sim(&[command, "--help"]).done());
         assert!(options(&short).iter().all(|option| options(&long).contains(option)), "{command}");
         assert_eq!(sim(&["help", command]).done(), long);

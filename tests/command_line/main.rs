@@ -1,16 +1,21 @@
 //! The `sim` binary from outside: what it prints where, what it leaves on the disk, and its exit codes.
 
 mod bad_files;
+#[cfg(unix)]
+mod documentation;
 mod explain;
 mod fit;
+#[path = "../generated.rs"]
+mod generated;
+mod guide;
 mod help;
 mod import;
+mod installing;
 mod invalid;
 mod output;
 mod parquet;
 mod profiles;
 mod propose;
-mod readme;
 #[cfg(feature = "pages")]
 mod report;
 mod sglang;

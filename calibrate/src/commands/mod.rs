@@ -6,6 +6,7 @@ mod aloud;
 mod devices;
 #[cfg(feature = "gpu")]
 mod found;
+mod installing;
 #[cfg(feature = "gpu")]
 mod measure;
 #[cfg(feature = "gpu")]
@@ -21,7 +22,6 @@ mod self_check;
 mod unfinished;
 
 use std::io::{self, Write};
-#[cfg(feature = "gpu")]
 use std::path::PathBuf;
 
 use miette::Diagnostic;
@@ -92,7 +92,6 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Log(#[from] LogError),
     /// A file of results could not be written.
-    #[cfg(feature = "gpu")]
     #[error("cannot write {path}: {source}", path = path.display())]
     File {
         /// The file.
@@ -121,9 +120,9 @@ impl Failure {
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Profile(ProfileError::Write { .. } | ProfileError::Unreadable { .. }) | Self::Output(_) => {
-                Exit::Unexpected
-            }
+            Self::Profile(ProfileError::Write { .. } | ProfileError::Unreadable { .. })
+            | Self::File { .. }
+            | Self::Output(_) => Exit::Unexpected,
             Self::Profile(_) => Exit::BadInput,
             #[cfg(feature = "gpu")]
             Self::Device(error) => error.exit(),
@@ -140,7 +139,7 @@ impl Failure {
             #[cfg(feature = "gpu")]
             Self::Ended(error) => error.exit(),
             #[cfg(feature = "gpu")]
-            Self::File { .. } | Self::Clock(_) => Exit::Unexpected,
+            Self::Clock(_) => Exit::Unexpected,
             #[cfg(feature = "gpu")]
             Self::Unfinished(unfinished) => unfinished.why.exit(),
         }
@@ -170,9 +169,7 @@ impl Failure {
             Self::Log(error) => Some(error),
             #[cfg(feature = "gpu")]
             Self::Unfinished(error) => Some(error),
-            #[cfg(feature = "gpu")]
-            Self::File { .. } => None,
-            Self::Output(_) => None,
+            Self::File { .. } | Self::Output(_) => None,
         }
     }
 }
@@ -187,6 +184,8 @@ pub(crate) fn named(action: Action, out: &mut impl Write) -> Result<Exit, Failur
         #[cfg(feature = "gpu")]
         Action::Replay(options) => replay::run(&options, out),
         Action::Profiles(action) => profiles::run(action, out),
+        Action::Completions { shell } => installing::completions(shell, out),
+        Action::Manual { out: folder } => installing::manual(&folder, out),
     }
 }
 

@@ -8,6 +8,7 @@ mod fit;
 mod format;
 mod import;
 mod inputs;
+mod installing;
 mod ladder;
 mod merge;
 mod other_graphs;
@@ -85,6 +86,8 @@ enum Command {
     Startup(startup::Arguments),
     Explain(explain::Arguments),
     Check(check::Arguments),
+    Completions(installing::CompletionsArguments),
+    Manual(installing::ManualArguments),
 }
 
 impl Cli {
@@ -121,6 +124,8 @@ impl Cli {
             Command::Startup(arguments) => startup::execute(&arguments, out),
             Command::Explain(arguments) => explain::execute(&arguments, out),
             Command::Check(arguments) => check::execute(&arguments, out),
+            Command::Completions(arguments) => installing::completions(&arguments, out),
+            Command::Manual(arguments) => installing::manual(&arguments, out),
         }
     }
 }

@@ -1,3 +1,4 @@
+#[path = "../../../tests/form.rs"]
 mod form;
 mod keys;
 mod sglang;

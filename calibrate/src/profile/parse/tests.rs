@@ -1,5 +1,9 @@
 //! What is accepted and what is refused, with the whole message.
 
+#[path = "../../../../tests/form.rs"]
+mod form;
+mod keys;
+
 use toml::de::{DeTable, DeValue};
 
 use super::*;

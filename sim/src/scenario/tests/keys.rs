@@ -6,8 +6,16 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::form::Form;
+use super::form::{Form, walk};
+use crate::scenario::file::ScenarioFile;
+use crate::scenario::form::{EngineForm, SglangForm, VllmForm};
 use crate::scenario::{Scenario, TOP_LEVEL_KEYS};
+
+type FileOf<E> = ScenarioFile<<E as EngineForm>::Server, <E as EngineForm>::Candidate>;
+
+fn form() -> Form {
+    Form::of(&[walk::<FileOf<VllmForm>>, walk::<FileOf<SglangForm>>])
+}
 
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios")
@@ -56,7 +64,7 @@ fn listed(section: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_key_and_every_choice_has_its_place() {
-    let (page, form) = (page(), Form::of_scenarios());
+    let (page, form) = (page(), form());
     let sections = sections(&page);
     assert!(form.keys.len() > 150 && form.words.len() > 50, "{} keys, {} words", form.keys.len(), form.words.len());
     let rows_of = |table: &str| sections[heading(&sections, table)].lines().filter(|line| line.starts_with('|'));
@@ -72,7 +80,7 @@ fn every_key_and_every_choice_has_its_place() {
 
 #[test]
 fn every_listed_key_is_one() {
-    let (page, form) = (page(), Form::of_scenarios());
+    let (page, form) = (page(), form());
     let sections = sections(&page);
     for (table, text) in &sections {
         let known =
@@ -154,7 +162,22 @@ fn every_example_is_accepted() {
 
 #[test]
 fn the_keys_at_the_top_are_those_of_the_form() {
-    let form = Form::of_scenarios();
+    let form = form();
     let top = form.keys.iter().filter(|(table, _)| table.is_empty()).map(|(_, key)| *key);
     assert_eq!(top.collect::<BTreeSet<_>>(), TOP_LEVEL_KEYS.into_iter().collect());
+}
+
+/// Each table is named among those whose keys and defaults have a source.
+#[test]
+fn every_table_says_where_its_keys_and_defaults_come_from() {
+    let page = page();
+    let (head, _) = page.split_once("\n## ").expect("sections");
+    let rows = head.lines().filter(|line| line.starts_with("| `["));
+    let cells = rows.map(|row| row.split(" | ").next().expect("a first cell"));
+    let sources: Vec<&str> =
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(|table| table.trim_matches(['[', ']'])).collect();
+    for table in sections(&page).into_keys() {
+        let outermost = |source: &&str| table == *source || table.starts_with(&format!("{source}."));
+        assert!(sources.iter().any(outermost), "[{table}] is not among {sources:?}");
+    }
 }

@@ -1,34 +1,33 @@
-//! Every key and every choice of the file form, asked of its own `Deserialize`: a deserializer that answers each question
-//! with some value and notes what was asked.
+//! Every key and every choice of a file form, asked of its own `Deserialize`: a deserializer that answers each question
+//! with some value and notes what was asked. The unit tests of the crates with file forms hold their pages of keys to it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
 use serde::de::value::{BorrowedStrDeserializer, Error};
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
-
-use super::super::file::ScenarioFile;
-use super::super::form::{EngineForm, SglangForm, VllmForm};
 
 /// What the form knows, each with the dotted table that it stands in.
 #[derive(Debug, Default)]
-pub(super) struct Form {
-    pub(super) keys: BTreeSet<(String, &'static str)>,
-    pub(super) words: BTreeSet<(String, &'static str)>,
+pub(crate) struct Form {
+    pub(crate) keys: BTreeSet<(String, &'static str)>,
+    pub(crate) words: BTreeSet<(String, &'static str)>,
     /// For each place with a choice, how many variants there are and how often one was taken: they are taken in turn, so
     /// that choices inside a variant get their turns as well.
     choices: BTreeMap<String, (usize, usize)>,
 }
 
 impl Form {
-    /// Walks through the form until every variant of every choice has been taken.
-    pub(super) fn of_scenarios() -> Self {
+    /// Walks through forms, each by [`walk`], until every variant of every choice has been taken.
+    pub(crate) fn of(walks: &[fn(Place<'_>)]) -> Self {
         let form = RefCell::new(Self::default());
         loop {
-            read_as::<VllmForm>(&form);
-            read_as::<SglangForm>(&form);
+            for walk in walks {
+                walk(Place { form: &form, table: String::new() });
+            }
             if form.borrow().choices.values().all(|(variants, taken)| taken >= variants) {
                 return form.into_inner();
             }
@@ -36,15 +35,14 @@ impl Form {
     }
 }
 
-fn read_as<E: EngineForm>(form: &RefCell<Form>) {
-    ScenarioFile::<E::Server, E::Candidate>::deserialize(Place { form, table: String::new() })
-        .map(drop)
-        .expect("any answer is one of its type");
+/// Reads the form once.
+pub(crate) fn walk<File: DeserializeOwned>(top: Place<'_>) {
+    File::deserialize(top).map(drop).expect("any answer is one of its type");
 }
 
 /// One place of the form.
 #[derive(Clone)]
-struct Place<'form> {
+pub(crate) struct Place<'form> {
     form: &'form RefCell<Form>,
     table: String,
 }
@@ -87,6 +85,11 @@ impl<'de> Deserializer<'de> for Place<'_> {
         visitor.visit_seq(Items { place: self, left: length })
     }
 
+    /// A table whose keys are anybody's: one of them, `*`.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(Fields { place: self, is_spanned: false, keys: ["*"].iter(), key: "" })
+    }
+
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -118,7 +121,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
 
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct newtype_struct tuple_struct
-        map identifier ignored_any
+        identifier ignored_any
     }
 }
 
