@@ -1,8 +1,10 @@
 //! The records of Rungwise's results and the writers that show them.
 //!
 //! A command fills one of eight reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`],
-//! [`ExplainReport`], [`SweepReport`], [`ProposeReport`], [`FitReport`]) and hands it to a writer; long runs also stream a [`StepRecord`]
-//! per step and a [`RequestRecord`] per request. Field names are the public names of the JSON, JSONL and CSV output:
+//! A command fills one of nine reports ([`RunReport`], [`PriceReport`], [`LadderReport`], [`StartupReport`],
+//! [`ExplainReport`], [`SweepReport`], [`ProposeReport`], [`FitReport`], [`ValidateReport`]) and hands it to a writer; long
+//! runs also stream a [`StepRecord`] per step and a [`RequestRecord`] per request. Field names are the public names of the
+//! JSON, JSONL and CSV output:
 //! `SCHEMA.md` of this crate lists every one.
 //!
 //! ```text
@@ -46,6 +48,7 @@ mod steps;
 mod sweep;
 pub mod text;
 pub mod trace;
+mod validate;
 
 mod warning;
 
@@ -87,6 +90,9 @@ pub use sweep::{
     SweepReport, SweepSample, SweepSetting, SweepShard, SweptFile,
 };
 pub use trace::{TraceHeader, TraceLog, TraceSpan};
+pub use validate::{
+    CostSource, DecodeErrors, FigureValidation, PredictedEvents, RunValidation, StepTimeValidation, ValidateReport,
+};
 pub use warning::Warning;
 
 /// A short name from a closed list (a mode, a cause): borrowed when the simulator writes it, owned when read back.

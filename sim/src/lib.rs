@@ -26,6 +26,7 @@ pub mod server;
 pub mod sweep;
 pub mod time;
 pub mod traffic;
+pub mod validate;
 pub mod warnings;
 pub mod watch;
 

@@ -23,6 +23,7 @@ mod streams;
 mod sweep;
 mod trace;
 mod usage;
+mod validate;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod rungs;
 mod startup;
 mod sweep;
+mod validate;
 
 use std::io::{self, Write};
 
@@ -29,6 +30,7 @@ pub use propose::propose;
 pub use run::run;
 pub use startup::startup;
 pub use sweep::sweep;
+pub use validate::validate;
 
 use crate::{EngineReport, ScenarioReport, Warning};
 

@@ -14,3 +14,4 @@ mod rows;
 mod schema;
 mod seeds;
 mod text;
+mod validate;

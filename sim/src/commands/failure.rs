@@ -14,6 +14,7 @@ use crate::scenario::ScenarioError;
 use crate::server::ServerError;
 use crate::sweep::{FolderError, StoreError, VaryError};
 use crate::traffic::TrafficError;
+use crate::validate::ValidateError;
 use crate::watch::recording::RecordingError;
 use crate::watch::terminal::ScreenError;
 
@@ -81,6 +82,13 @@ pub enum Failure {
     #[cfg(feature = "pages")]
     #[error("regression: {0}")]
     Regression(String),
+    /// A measured run cannot be validated.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Validate(ValidateError),
+    /// Predictions miss their targets; the comparison is written.
+    #[error("missed: {0}")]
+    Missed(String),
     /// A result file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -146,11 +154,13 @@ impl Failure {
             | Self::Point { .. }
             | Self::NoProposal { .. }
             | Self::Recording(_)
-            | Self::SweepFolder(_) => Exit::BadInput,
+            | Self::SweepFolder(_)
+            | Self::Validate(_) => Exit::BadInput,
             #[cfg(feature = "pages")]
             Self::Result(_) => Exit::BadInput,
             #[cfg(feature = "pages")]
             Self::Regression(_) => Exit::Regression,
+            Self::Missed(_) => Exit::Regression,
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Law { .. } => Exit::LawBroken,
         }
@@ -175,6 +185,15 @@ impl From<StoreError> for Failure {
         match error {
             StoreError::Folder(error) => Self::SweepFolder(error),
             StoreError::Output(error) => Self::Output(error),
+        }
+    }
+}
+
+impl From<ValidateError> for Failure {
+    fn from(error: ValidateError) -> Self {
+        match error {
+            ValidateError::Server(error) => error.into(),
+            other => Self::Validate(other),
         }
     }
 }

@@ -21,6 +21,7 @@ mod run;
 mod startup;
 mod sweep;
 mod unfinished;
+mod validate;
 mod watch;
 
 use std::io::{self, Write};
@@ -37,7 +38,7 @@ Exit codes:
   2    wrong use of the command line
   3    a bad scenario, profile or trace
   5    a law of the simulation was broken: a bug in Rungwise
-  7    a regression beyond the threshold asked for (sim report --fail-if)
+  7    a regression beyond the threshold asked for (sim report --fail-if, sim validate --strict)
   130  interrupted";
 
 const AFTER_HELP: &str = "\
@@ -86,6 +87,7 @@ enum Command {
     Startup(startup::Arguments),
     Explain(explain::Arguments),
     Check(check::Arguments),
+    Validate(validate::Arguments),
     Completions(installing::CompletionsArguments),
     Manual(installing::ManualArguments),
 }
@@ -124,6 +126,7 @@ impl Cli {
             Command::Startup(arguments) => startup::execute(&arguments, out),
             Command::Explain(arguments) => explain::execute(&arguments, out),
             Command::Check(arguments) => check::execute(&arguments, out),
+            Command::Validate(arguments) => validate::execute(&arguments, out),
             Command::Completions(arguments) => installing::completions(&arguments, out),
             Command::Manual(arguments) => installing::manual(&arguments, out),
         }

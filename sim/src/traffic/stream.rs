@@ -2,7 +2,7 @@
 
 use super::acceptance::AcceptanceSource;
 use super::arrivals::{ArrivalClock, Arrivals};
-use super::labels::Labeller;
+use super::labels::{Labeller, Labels};
 use super::lengths::LengthSampler;
 use super::random::Streams;
 use super::ranks::RankStreams;
@@ -27,9 +27,23 @@ enum Source {
     Open { arrivals: ArrivalClock, lengths: LengthSampler },
     Closed { concurrency: u32, lengths: LengthSampler },
     Ranks(RankStreams),
+    Listed(std::vec::IntoIter<Request>),
 }
 
 impl RequestStream {
+    /// These requests, in order of arrival, with what they carry.
+    #[must_use]
+    pub fn listed(requests: Vec<Request>) -> Self {
+        debug_assert!(requests.is_sorted_by_key(|request| request.arrival), "in order of arrival");
+        Self {
+            source: Source::Listed(requests.into_iter()),
+            labeller: Labeller::start(&Labels::default(), Streams::new(0)),
+            acceptance: None,
+            left: None,
+            ended: false,
+        }
+    }
+
     pub(super) fn open(traffic: &Traffic, seed: u64) -> Result<Self, TrafficError> {
         let streams = Streams::new(seed);
         let source = match &traffic.kind {
@@ -74,8 +88,8 @@ impl RequestStream {
             return None;
         }
         let mut next = self.source.next(arrival, self.left.is_some()).transpose();
-        // The streams of ranks have put their own labels on.
-        if let (Some(Ok(request)), false) = (&mut next, matches!(self.source, Source::Ranks(_))) {
+        // The streams of ranks have put their own labels on, and listed requests come with theirs.
+        if let (Some(Ok(request)), false) = (&mut next, matches!(self.source, Source::Ranks(_) | Source::Listed(_))) {
             self.labeller.label(request);
         }
         self.left = self.left.map(|left| left - 1);
@@ -96,6 +110,7 @@ impl RequestStream {
             Source::Open { arrivals, lengths } => (arrivals.skipped_rows(), lengths.skipped_rows()),
             Source::Closed { lengths, .. } => (lengths.skipped_rows(), SkippedRows::default()),
             Source::Ranks(ranks) => (ranks.skipped_rows(), SkippedRows::default()),
+            Source::Listed(_) => (SkippedRows::default(), SkippedRows::default()),
         };
         first.and(second)
     }
@@ -107,6 +122,7 @@ impl Source {
         let (arrival, lengths) = match self {
             Self::Trace(reader) => return reader.next_request(),
             Self::Ranks(ranks) => return ranks.next_request(),
+            Self::Listed(requests) => return Ok(requests.next()),
             Self::Open { arrivals, lengths } => match arrivals.next()? {
                 None => return Ok(None),
                 Some(arrival) => (arrival, lengths),

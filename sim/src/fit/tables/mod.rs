@@ -8,6 +8,7 @@
 pub mod bench_forward;
 pub mod composed;
 pub mod grids;
+pub mod llmservingsim;
 pub mod sheet;
 pub mod steps;
 pub mod vidur;

@@ -1,0 +1,146 @@
+//! `vllm_run_NAME_meta.json`: what ran, as far as a simulation needs it.
+//!
+//! The file is somebody else's and holds much more: other keys are passed over. What an older benchmark did not record is
+//! `None`.
+
+use serde::Deserialize;
+
+use super::{Text, WHOLE, fault_of_json};
+use crate::limits::{
+    BLOCK_TOKENS_MAX, BLOCKS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX,
+};
+use crate::validate::ValidateError;
+
+/// What ran.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Meta {
+    /// The model, as its publisher names it.
+    pub model: String,
+    /// The vLLM release.
+    pub vllm_version: String,
+    /// Flags the engine was started with.
+    pub engine_kwargs: EngineKwargs,
+    /// SHA-256 of the workload file that the prompts came from, lower-case hexadecimal.
+    pub dataset_hash: Option<String>,
+    /// Requests sent.
+    pub num_requests: Option<u64>,
+    /// The KV pool that the engine made.
+    pub kv_cache: Option<KvCache>,
+    /// The device.
+    pub hardware: Option<Hardware>,
+    /// The engine's own configuration, after all defaults.
+    pub resolved_config: Option<Resolved>,
+}
+
+/// Flags of the engine. Sizes in tokens unless the name says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct EngineKwargs {
+    /// Tensor-parallel ranks.
+    pub tensor_parallel_size: Option<u32>,
+    /// Data-parallel ranks.
+    pub data_parallel_size: Option<u32>,
+    /// Most requests of a step.
+    pub max_num_seqs: u32,
+    /// Most tokens of a step.
+    pub max_num_batched_tokens: u32,
+    /// Longest request, prompt and output together; none: the model's own limit.
+    pub max_model_len: Option<u32>,
+}
+
+/// The KV pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct KvCache {
+    /// Blocks, the null block included.
+    pub num_gpu_blocks: u32,
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// Whether equal heads of prompts share blocks.
+    pub enable_prefix_caching: bool,
+}
+
+/// The device.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Hardware {
+    /// Its name, as the driver gives it.
+    pub device_name: String,
+}
+
+/// The engine's own configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Resolved {
+    /// Graphs.
+    pub compilation_config: Option<Compilation>,
+    /// The scheduler.
+    pub scheduler_config: Option<SchedulerConfig>,
+}
+
+/// Graphs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Compilation {
+    /// The ladder, in tokens.
+    pub cudagraph_capture_sizes: Option<Vec<u32>>,
+}
+
+/// The scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct SchedulerConfig {
+    /// Two steps in flight.
+    pub async_scheduling: Option<bool>,
+    /// A request is admitted only where its whole prompt fits.
+    pub scheduler_reserve_full_isl: Option<bool>,
+    /// Prompts may be split.
+    pub enable_chunked_prefill: Option<bool>,
+}
+
+impl Meta {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is no such JSON, or a figure is none that a server can have.
+    pub fn read(text: &Text) -> Result<Self, ValidateError> {
+        let meta: Self = serde_json::from_str(&text.text).map_err(|error| {
+            let problem = format!("not the meta.json of a run: {}", fault_of_json(&error));
+            ValidateError::line(&text.file, error.line() as u64, problem, WHOLE)
+        })?;
+        let refuse = |key: &str, value: u32, most: u32| {
+            let problem = format!("{key} is {value}, expected 1 to {most}");
+            Err(ValidateError::file(&text.file, problem, "check what the run was started with"))
+        };
+        let kwargs = &meta.engine_kwargs;
+        let figures = [
+            ("max_num_seqs", Some(kwargs.max_num_seqs), SEQUENCES_MAX),
+            ("max_num_batched_tokens", Some(kwargs.max_num_batched_tokens), STEP_TOKENS_MAX),
+            ("max_model_len", kwargs.max_model_len, REQUEST_TOKENS_MAX),
+            ("tensor_parallel_size", kwargs.tensor_parallel_size, RANKS_MAX),
+            ("data_parallel_size", kwargs.data_parallel_size, RANKS_MAX),
+            ("kv_cache.num_gpu_blocks", meta.kv_cache.map(|kv| kv.num_gpu_blocks), BLOCKS_MAX),
+            ("kv_cache.block_size", meta.kv_cache.map(|kv| kv.block_size), BLOCK_TOKENS_MAX),
+        ];
+        for (key, value, most) in figures {
+            if let Some(value) = value.filter(|value| !(1..=most).contains(value)) {
+                return refuse(key, value, most);
+            }
+        }
+        let sizes = meta.capture_sizes().unwrap_or_default();
+        if sizes.len() > RUNGS_MAX {
+            let problem = format!("{} cudagraph_capture_sizes, expected at most {RUNGS_MAX}", sizes.len());
+            return Err(ValidateError::file(&text.file, problem, "check what the run was started with"));
+        }
+        match sizes.iter().find(|size| !(1..=STEP_TOKENS_MAX).contains(*size)) {
+            Some(&size) => refuse("an entry of cudagraph_capture_sizes", size, STEP_TOKENS_MAX),
+            None => Ok(meta),
+        }
+    }
+
+    /// The ladder that was captured, in tokens.
+    #[must_use]
+    pub fn capture_sizes(&self) -> Option<&[u32]> {
+        self.resolved_config.as_ref()?.compilation_config.as_ref()?.cudagraph_capture_sizes.as_deref()
+    }
+
+    /// What the scheduler was told.
+    #[must_use]
+    pub fn scheduler(&self) -> Option<SchedulerConfig> {
+        self.resolved_config.as_ref()?.scheduler_config
+    }
+}
