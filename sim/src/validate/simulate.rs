@@ -52,13 +52,13 @@ pub fn simulate(
 ) -> Result<Predicted, ValidateError> {
     let setup = prepare(run, options, profile)?;
     let metrics = Metrics::new(Slo::default(), WarmUp::None, &setup.cost, options);
-    let mut observer = (metrics, Counters::new());
+    let mut observer = (metrics, Counters::new(tick_s));
     let replica = Replica::new(setup.schedulers(Stepping::Fast), &setup.graphs, &setup.cost);
     let end = replica.serve(RequestStream::listed(requests), &mut observer)?;
     let (metrics, counters) = observer;
     let refused = counters.refused;
     let (mixed_steps, running_most) = (counters.mixed_steps, counters.running_most);
-    let outcome = counters.outcome(tick_s);
+    let outcome = counters.outcome();
     Ok(Predicted {
         outcome,
         summary: metrics.finish(),
@@ -127,91 +127,105 @@ fn prepare(run: &str, options: &EngineOptions, profile: &Profile) -> Result<Setu
     Setup::prepare(options, profile).map_err(|source| ValidateError::Setup { run: run.to_owned(), source })
 }
 
-/// Follows a run as a server's own counters do.
+/// Follows a run as a server's own counters do: tick by tick, so that memory does not grow with steps.
 struct Counters {
     recorder: RequestRecorder,
     requests: Vec<(u64, RequestTimes)>,
-    /// When output came, and how many tokens.
-    outputs: Vec<(f64, u32)>,
-    /// When the scheduler was called, with the requests running and waiting afterwards.
-    queues: Vec<(f64, u32, u32)>,
+    tick_s: f64,
+    ticks: Vec<CountedTick>,
     mixed_steps: u64,
     running_most: u32,
     refused: u64,
 }
 
+/// What was counted in one tick.
+#[derive(Clone, Copy, Debug, Default)]
+struct CountedTick {
+    output_tokens: f64,
+    /// Requests running and waiting after the last schedule in it, if there was one.
+    queues: Option<(u32, u32)>,
+}
+
 impl Counters {
-    fn new() -> Self {
+    fn new(tick_s: f64) -> Self {
         Self {
             recorder: RequestRecorder::new("", 0, Slo::default()),
             requests: Vec::new(),
-            outputs: Vec::new(),
-            queues: Vec::new(),
+            tick_s,
+            ticks: Vec::new(),
             mixed_steps: 0,
             running_most: 0,
             refused: 0,
         }
     }
 
+    /// The place of the tick in which a time lies, its end included.
+    fn place(&self, at_s: f64) -> usize {
+        ((at_s / self.tick_s).ceil() as usize).clamp(1, TICKS_MAX) - 1
+    }
+
+    fn tick(&mut self, at: SimTime) -> &mut CountedTick {
+        let place = self.place(at.since(SimTime::ZERO).as_s());
+        if place >= self.ticks.len() {
+            self.ticks.resize(place + 1, CountedTick::default());
+        }
+        &mut self.ticks[place]
+    }
+
     /// The run as its counters tell it.
-    fn outcome(mut self, tick_s: f64) -> Outcome {
+    fn outcome(mut self) -> Outcome {
         self.requests.sort_by_key(|(id, _)| *id);
-        let requests: Vec<RequestTimes> = self.requests.into_iter().map(|(_, times)| times).collect();
-        let end_s = self.outputs.last().map_or(0.0, |(at_s, _)| *at_s);
-        let number = ((end_s / tick_s).ceil() as usize).min(TICKS_MAX);
-        let mut ticks = vec![Tick { seconds: tick_s, ..Tick::default() }; number];
-        let place = |at_s: f64| ((at_s / tick_s).ceil() as usize).clamp(1, number) - 1;
-        for (at_s, tokens) in self.outputs {
-            ticks[place(at_s)].output_tokens += f64::from(tokens);
-        }
-        for request in &requests {
-            ticks[place(request.first_token_s)].prompt_tokens += f64::from(request.prompt_tokens);
-        }
-        let mut queues = self.queues.into_iter().peekable();
-        let mut last = (0.0, 0.0);
-        for (tick, end) in ticks.iter_mut().zip(1..) {
-            while let Some((_, running, waiting)) = queues.next_if(|(at_s, ..)| *at_s <= f64::from(end) * tick_s) {
-                last = (f64::from(running), f64::from(waiting));
+        let mut last = (0, 0);
+        let counted = self.ticks.iter().map(|tick| {
+            last = tick.queues.unwrap_or(last);
+            Tick {
+                seconds: self.tick_s,
+                output_tokens: tick.output_tokens,
+                running: f64::from(last.0),
+                waiting: f64::from(last.1),
+                ..Tick::default()
             }
-            (tick.running, tick.waiting) = last;
+        });
+        let mut ticks: Vec<Tick> = counted.collect();
+        for (_, times) in &self.requests {
+            // Seconds are rounded: the last of them may come out behind the last tick.
+            let place = self.place(times.first_token_s).min(ticks.len() - 1);
+            ticks[place].prompt_tokens += f64::from(times.prompt_tokens);
         }
         // Nobody is left when the last token has come, as a server's last tick says too.
         if let Some(tick) = ticks.last_mut() {
             (tick.running, tick.waiting) = (0.0, 0.0);
         }
-        Outcome { requests, ticks }
+        Outcome { requests: self.requests.into_iter().map(|(_, times)| times).collect(), ticks }
     }
 }
 
 impl Observer for Counters {
     fn observe(&mut self, event: &Event<'_>) -> io::Result<()> {
-        let seconds = |at: SimTime| at.since(SimTime::ZERO).as_s();
         match event {
             Event::RequestRefused { .. } => self.refused += 1,
             Event::StepScheduled(step) => {
-                self.queues.push((seconds(step.span.scheduled), step.running, step.waiting));
+                self.tick(step.span.scheduled).queues = Some((step.running, step.waiting));
                 self.running_most = self.running_most.max(step.running);
                 self.mixed_steps += u64::from(!step.plan.prefills.is_empty());
             }
             Event::StepApplied { at, outcome, .. } => {
                 let delivered: u32 = outcome.delivered.iter().map(|delivered| delivered.tokens).sum();
-                self.outputs.push((seconds(*at), outcome.lockstep + delivered));
+                self.tick(*at).output_tokens += f64::from(outcome.lockstep + delivered);
             }
             _ => {}
         }
         let requests = &mut self.requests;
         self.recorder.observe(event, |record| {
             if let (Some(ttft_ms), Some(e2el_ms)) = (record.ttft_ms, record.e2el_ms) {
-                requests.push((
-                    record.id,
-                    RequestTimes {
-                        prompt_tokens: record.prompt_tokens,
-                        output_tokens: record.output_tokens,
-                        queued_s: record.arrival_s,
-                        first_token_s: record.arrival_s + ttft_ms / 1e3,
-                        last_token_s: record.arrival_s + e2el_ms / 1e3,
-                    },
-                ));
+                let times = RequestTimes {
+                    prompt_tokens: record.prompt_tokens,
+                    output_tokens: record.output_tokens,
+                    queued_s: record.arrival_s,
+                    first_token_s: record.arrival_s + ttft_ms / 1e3,
+                    last_token_s: record.arrival_s + e2el_ms / 1e3,
+                };
+                requests.push((record.id, times));
             }
             Ok(())
         })

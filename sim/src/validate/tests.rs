@@ -310,6 +310,29 @@ fn bad_files_are_refused_with_file_and_line() {
     insta::assert_snapshot!(messages);
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is cut out of or put into a file of a run, there is an answer or a refusal.
+    #[test]
+    fn damaged_files_are_an_answer_or_a_refusal(
+        file in 0_usize..4, at in 0.0..1.0_f64, cut in 0_usize..40, put in prop::collection::vec(any::<u8>(), 0..6),
+    ) {
+        let folder = folder(TABLES, &meta(Some(200)));
+        write_results(folder.path(), TABLES, &results(folder.path(), TABLES, &SharedHeads::default(), 1.0));
+        let name = ["vllm_run_{}_meta.json", "vllm_run_{}_requests.jsonl", "vllm_run_{}_timeseries.csv", "kernels_{}_attention.csv"];
+        let path = folder.path().join(name[file].replace("{}", TABLES));
+        let mut bytes = fs::read(&path).expect("reads");
+        let begin = ((bytes.len() as f64) * at) as usize;
+        let end = (begin + cut).min(bytes.len());
+        bytes.splice(begin..end, put);
+        fs::write(&path, bytes).expect("writes");
+        if let Ok(run) = validate_in(folder.path(), TABLES, &Settings::default()) {
+            prop_assert_eq!(run.requests, 40);
+        }
+    }
+}
+
 #[test]
 fn folders_without_a_whole_run_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
