@@ -82,6 +82,7 @@ fn decoration_changes_nothing() {
         ("colours", log.replace("INFO", "\u{1b}[32mINFO\u{1b}[0m")),
         ("compose", each_line(&log, |line| format!("vllm-1  | {line}"))),
         ("kubectl", each_line(&log, |line| format!("2026-04-16T16:58:41.123456789Z {line}"))),
+        ("shown as Markdown", log.replace("**", "").replace("Mode: FULL_AND", "Mode: CUDAGraphMode.FULL_AND")),
         ("journal", each_line(&log, |line| format!("Apr 16 16:58:41 host vllm[123]: {line}"))),
     ];
     for (what, log) in dressed {

@@ -9,6 +9,7 @@ use super::servegen::{Dataset, Window};
 use super::settings::{Known, Place};
 use super::steps::{OpenSteps, SeenSteps, Shape};
 use super::vllm::statistics::INTERVAL_S;
+use crate::limits::DRAFTS_MAX;
 
 /// The engine that a scenario is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -157,7 +158,9 @@ impl Found {
                 drafts.or(self.log.decode_width.map(u64::from))
             }
         };
-        tokens.and_then(|tokens| u32::try_from(tokens).ok()).map_or(1, |tokens| tokens.max(1))
+        // More is refused where the scenario is checked.
+        let most = u64::from(DRAFTS_MAX) + 1;
+        tokens.map_or(1, |tokens| tokens.clamp(1, most) as u32)
     }
 
     /// The steps of the source that tells most of each, with what else was there; `None` if none tells of any.
@@ -181,8 +184,11 @@ impl Found {
             best.unresolved
                 .push(format!("The {} tell of the same steps and were not added to them.", others.join(" and the ")));
         }
-        if best.steps.left_out > 0 {
-            best.unresolved.push(format!("{} steps are left out: no step can be as told.", best.steps.left_out));
+        let left_out = best.steps.left_out.saturating_add(self.log.left_out);
+        if left_out > 0 {
+            best.unresolved.push(format!(
+                "{left_out} steps are left out: no step can be as told, or there are too many different ones."
+            ));
         }
         Some(best)
     }
@@ -264,14 +270,15 @@ impl Found {
         // Without the ladder nobody knows which sizes a graph stands for.
         let decode = ceiling(decode, "cuda_graph_bs_decode").or(limit("cuda_graph_max_bs_decode"))?;
         let prefill = ceiling(prefill, "cuda_graph_bs_prefill").unwrap_or(0);
-        let running = limit("max_running_requests").unwrap_or(decode * 2).max(decode + 1);
-        let chunk = limit("chunked_prefill_size").unwrap_or(BUDGET_TOKENS).max(prefill + 1);
+        let (above_decode, above_prefill) = (decode.saturating_add(1), prefill.saturating_add(1));
+        let running = limit("max_running_requests").unwrap_or(decode.saturating_mul(2)).max(above_decode);
+        let chunk = limit("chunked_prefill_size").unwrap_or(BUDGET_TOKENS).max(above_prefill);
         let mut steps = SeenSteps::default();
         let ranges = [
             (1, decode, true, passes.decode[0]),
-            (decode + 1, running, true, passes.decode[1]),
+            (above_decode, running, true, passes.decode[1]),
             (2, prefill, false, passes.prefill[0]),
-            (prefill + 1, chunk, false, passes.prefill[1]),
+            (above_prefill, chunk, false, passes.prefill[1]),
         ];
         for (least_tokens, most_tokens, may_decode, count) in ranges {
             if count > 0 {
@@ -297,7 +304,7 @@ impl Found {
             if decodes >= 0.5 {
                 steps.add(shape, decodes.round() as u64);
             }
-            let budget = budget.unwrap_or(BUDGET_TOKENS).max(running.saturating_mul(width) + 1);
+            let budget = budget.unwrap_or(BUDGET_TOKENS).max(running.saturating_mul(width).saturating_add(1));
             let prompts = budget - (running - 1).saturating_mul(width);
             let prefills = (sums.prompt_tokens_per_s * INTERVAL_S / f64::from(prompts)).round();
             if prefills >= 1.0 {

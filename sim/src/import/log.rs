@@ -9,11 +9,25 @@ use super::sglang::server::SglangServer;
 use super::sglang::steps::{PrefillLine, StepLine};
 use super::steps::{OpenSteps, SeenSteps, Shape};
 use super::vllm::batch_sizes::{self, BatchSize};
-use super::vllm::graph_table::{BEGIN, GraphTable, GraphTableReader, TableStep};
+use super::vllm::graph_table::{self, GraphRow, GraphTable, GraphTableReader, TableStep};
 use super::vllm::iteration::Iteration;
-use super::vllm::server::VllmServer;
+use super::vllm::server::{VllmServer, graph_mode};
 use super::vllm::startup::{self, StartFact};
 use super::vllm::statistics::{AllStatistics, Statistics};
+use crate::limits::{HISTOGRAM_ROWS_MAX, RUNGS_MAX};
+
+/// Adds to a sum by key; a key beyond the most that a histogram holds is counted as left out instead.
+fn add<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, count: u64, left_out: &mut u64) {
+    if sums.len() >= HISTOGRAM_ROWS_MAX && !sums.contains_key(&key) {
+        *left_out = left_out.saturating_add(count);
+        return;
+    }
+    let sum = sums.entry(key).or_default();
+    *sum = sum.saturating_add(count);
+}
+
+/// Rows of a table that are kept before they are added up.
+const TABLE_ROWS_KEPT: usize = 4096;
 
 /// Most processes whose tables are read side by side: a log of more is a log of something else.
 const PROCESSES_MAX: usize = 4096;
@@ -49,6 +63,8 @@ pub struct Log {
     pub decode_width: Option<u32>,
     /// vLLM's statistics lines.
     pub statistics: AllStatistics,
+    /// Steps that are left out because there are too many different ones.
+    pub left_out: u64,
     /// Lines that were read, by kind.
     pub taken: BTreeMap<&'static str, u64>,
     /// Lines that begin as one that is read, and cannot be.
@@ -109,8 +125,9 @@ impl BatchSizes {
         let now: BTreeMap<u32, u64> = sizes.iter().map(|size| (size.tokens, size.count)).collect();
         let fell = self.last.iter().any(|size| now.get(&size.tokens).is_none_or(|count| *count < size.count));
         if fell {
+            let mut left_out = 0;
             for size in &self.last {
-                *self.earlier.entry(size.tokens).or_default() += size.count;
+                add(&mut self.earlier, size.tokens, size.count, &mut left_out);
             }
         }
         self.last = sizes;
@@ -167,7 +184,11 @@ impl Log {
     fn in_table(&mut self, origin: &str, text: &str, place: &Place) -> bool {
         if let Some(OpenTable { reader, .. }) = self.tables.get_mut(origin) {
             let table = match reader.take(text) {
-                Ok(TableStep::Taken) => return true,
+                Ok(TableStep::Taken) => {
+                    let rows = reader.take_rows(TABLE_ROWS_KEPT);
+                    self.add_rows(rows);
+                    return true;
+                }
                 Ok(TableStep::Over(table)) => Some(table),
                 Err(fault) => {
                     self.faults.add(place, &fault);
@@ -183,7 +204,7 @@ impl Log {
                 return true;
             }
         }
-        if text.trim() != BEGIN || self.tables.len() >= PROCESSES_MAX {
+        if !graph_table::begins(text) || self.tables.len() >= PROCESSES_MAX {
             return false;
         }
         let table = OpenTable { begun: place.clone(), reader: GraphTableReader::default() };
@@ -193,13 +214,20 @@ impl Log {
 
     fn add_table(&mut self, table: GraphTable, place: &Place) {
         *self.taken.entry("graph tables").or_default() += 1;
-        *self.taken.entry("rows of graph tables").or_default() += table.rows.len() as u64;
-        for row in table.rows {
-            let sum = self.graph_rows.entry((row.unpadded_tokens, row.mode)).or_default();
-            *sum = sum.saturating_add(row.count);
+        self.add_rows(table.rows);
+        if let Some(mode) = graph_mode(&table.mode) {
+            let mut sizes = table.capture_sizes;
+            sizes.sort_unstable();
+            self.configured = Some(Known { value: (mode.to_owned(), sizes), place: place.clone() });
         }
-        if !table.mode.is_empty() {
-            self.configured = Some(Known { value: (table.mode, table.capture_sizes), place: place.clone() });
+    }
+
+    fn add_rows(&mut self, rows: Vec<GraphRow>) {
+        if !rows.is_empty() {
+            *self.taken.entry("rows of graph tables").or_default() += rows.len() as u64;
+        }
+        for row in rows {
+            add(&mut self.graph_rows, (row.unpadded_tokens, row.mode), row.count, &mut self.left_out);
         }
     }
 
@@ -225,7 +253,7 @@ impl Log {
         }
         match StepLine::read(text) {
             Ok(Some(StepLine::Decode(line))) => {
-                *self.sglang_steps.decodes.entry((line.running, line.cuda_graph)).or_default() += 1;
+                add(&mut self.sglang_steps.decodes, (line.running, line.cuda_graph), 1, &mut self.left_out);
                 return Some("decode lines");
             }
             Ok(Some(StepLine::Prefill(line))) => {
@@ -236,10 +264,11 @@ impl Log {
             Err(fault) => self.faults.add(place, &fault),
         }
         if let Some(requests) = replayed(text) {
-            *self.sglang_steps.replays.entry(requests).or_default() += 1;
+            add(&mut self.sglang_steps.replays, requests, 1, &mut self.left_out);
             return Some("replay lines");
         }
-        self.statistics.add(&Statistics::read(text)?);
+        let (line, engines) = Statistics::read(text)?;
+        (0..engines).for_each(|_| self.statistics.add(&line));
         Some("statistics lines")
     }
 
@@ -260,7 +289,7 @@ impl Log {
 
     fn prefill(&mut self, line: &PrefillLine) {
         let key = (line.new_seqs, line.new_tokens, line.running.unwrap_or_default());
-        *self.sglang_steps.prefills.entry(key).or_default() += 1;
+        add(&mut self.sglang_steps.prefills, key, 1, &mut self.left_out);
     }
 
     /// A line about the server and its start.
@@ -287,7 +316,7 @@ impl Log {
             if sizes.last().is_some_and(|(last, _)| *last < size) {
                 sizes.clear();
             }
-            if sizes.last().is_none_or(|(last, _)| *last != size) {
+            if sizes.last().is_none_or(|(last, _)| *last != size) && sizes.len() < RUNGS_MAX {
                 sizes.push((size, avail_mem_gb));
             }
             return Some("captured sizes");

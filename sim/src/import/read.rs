@@ -23,6 +23,12 @@ use crate::traffic::{
 /// The most bytes of a source that is read whole: a bench of 10,000 requests with all its texts.
 const WHOLE_BYTES_MAX: u64 = 256 << 20;
 
+/// The most requests that are drawn for a ServeGen client: a hundred times its busiest in two weeks.
+const REQUESTS_DRAWN_MAX: u64 = 100_000_000;
+
+/// The most requests that are held to be put in order.
+const REQUESTS_HELD_MAX: usize = 10_000_000;
+
 /// Reads a source, and adds what it says to what was found before.
 ///
 /// # Errors
@@ -90,12 +96,17 @@ pub fn finish(found: &mut Found, seed: u64, folder: &Folder) -> Result<(), Impor
     };
     let mut beside = Beside::create(folder, "arrival,prompt,output")?;
     let mut count = 0;
+    let windows = name(Kind::ServegenTrace);
     servegen::draw(&found.windows, dataset, seed, |at, prompt, output| {
         count += 1;
+        if count > REQUESTS_DRAWN_MAX {
+            let problem = format!("its windows have more than {REQUESTS_DRAWN_MAX} requests: keep fewer of them");
+            return Err(broken(&windows, problem));
+        }
         beside.row(&format!("{at:.6},{prompt},{output}"))
     })?;
     if count == 0 {
-        return Err(broken(&name(Kind::ServegenTrace), "none of its windows has traffic".to_owned()));
+        return Err(broken(&windows, "none of its windows has traffic".to_owned()));
     }
     let requests = Requests {
         what: "a ServeGen client",
@@ -302,7 +313,9 @@ fn vllm_requests(input: &mut Input, lines: &mut Lines, folder: &Folder) -> Resul
             at.filter(|at| at.is_finite() && is_sound).map(|at| (at, row.input_toks, row.output_toks))
         });
         if let Some(row) = row {
-            rows.push(row);
+            if rows.len() <= REQUESTS_HELD_MAX {
+                rows.push(row);
+            }
         } else {
             bad.count += 1;
             bad.first_line.get_or_insert(place.line);
@@ -310,6 +323,9 @@ fn vllm_requests(input: &mut Input, lines: &mut Lines, folder: &Folder) -> Resul
     });
     if rows.is_empty() {
         return Err(broken(&input.name, "no line of it is a request".to_owned()));
+    }
+    if rows.len() > REQUESTS_HELD_MAX {
+        return Err(broken(&input.name, format!("it has more than {REQUESTS_HELD_MAX} requests")));
     }
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     let first = rows[0].0;

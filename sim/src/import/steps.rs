@@ -89,8 +89,8 @@ impl Resolved {
     #[must_use]
     pub fn steps(&self) -> Count {
         self.rows.values().fold(Count::default(), |sum, count| Count {
-            all: sum.all + count.all,
-            assumed: sum.assumed + count.assumed,
+            all: sum.all.saturating_add(count.all),
+            assumed: sum.assumed.saturating_add(count.assumed),
         })
     }
 }
@@ -161,7 +161,7 @@ impl SeenSteps {
     pub fn resolve(&self, choice: &Choice) -> Resolved {
         let mut resolved = Resolved::default();
         for (shape, count) in &self.known {
-            resolved.rows.entry(*shape).or_default().all += count;
+            resolved.rows.entry(*shape).or_default().all = *count;
             resolved.tokens = resolved.tokens.map(|sum| sum + u128::from(shape.tokens) * u128::from(*count));
         }
         for (steps, count) in &self.open {

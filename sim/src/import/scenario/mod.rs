@@ -203,9 +203,14 @@ fn list(text: &mut Text, title: &str, sentences: &[String]) {
     }
 }
 
-/// Device memory that each size took, as SGLang's progress bars tell it: what was left before it and before the next.
+/// Device memory that each size took, as SGLang's progress bars tell it: what was left before it and before the next. A bar
+/// that left sizes out, as it does where captures are quick, tells nothing.
 fn graph_memory(found: &Found) -> impl Iterator<Item = String> {
-    ["decode", "prefill"].into_iter().zip(&found.log.progress).filter_map(|(phase, sizes)| {
+    let (phases, log) = (["decode", "prefill"], &found.log);
+    phases.into_iter().zip(log.progress.iter().zip(&log.captured)).filter_map(|(phase, (sizes, captured))| {
+        if captured.as_ref().is_none_or(|captured| captured.value.len() != sizes.len()) {
+            return None;
+        }
         let taken = sizes.windows(2).map(|pair| format!("{} {:.2} GiB", pair[0].0, pair[0].1 - pair[1].1));
         let taken: Vec<String> = taken.collect();
         (!taken.is_empty()).then(|| format!("memory of {phase} graphs by size: {}", taken.join(", ")))

@@ -10,6 +10,16 @@ use thiserror::Error;
 /// The heading that a table begins with.
 pub const BEGIN: &str = "**CUDAGraph Config Settings:**";
 
+/// Whether a line is that heading. Where logs are shown as Markdown, its asterisks are lost.
+#[must_use]
+pub fn begins(text: &str) -> bool {
+    is_heading(text.trim(), BEGIN)
+}
+
+fn is_heading(text: &str, heading: &str) -> bool {
+    text == heading || text == heading.trim_matches('*')
+}
+
 const COLUMNS: [&str; 5] = ["Unpadded Tokens", "Padded Tokens", "Num Paddings", "Runtime Mode", "Count"];
 
 /// Steps of one size that ran the same graph.
@@ -75,7 +85,7 @@ impl GraphTableReader {
     pub fn take(&mut self, text: &str) -> Result<TableStep, TableFault> {
         let text = text.trim();
         let fault = |expected| TableFault { expected, found: text.to_owned() };
-        if text.is_empty() || (text == BEGIN && !self.has_mode) || text == "**CUDAGraph Stats:**" {
+        if text.is_empty() || (begins(text) && !self.has_mode) || is_heading(text, "**CUDAGraph Stats:**") {
             return Ok(TableStep::Taken);
         }
         if let Some(mode) = text.strip_prefix("- Mode: ").filter(|_| !self.has_mode) {
@@ -96,6 +106,11 @@ impl GraphTableReader {
             return Ok(TableStep::Over(std::mem::take(self).table));
         }
         Ok(TableStep::Taken)
+    }
+
+    /// The rows so far, once there are as many: a table without an end must not fill the memory.
+    pub fn take_rows(&mut self, many: usize) -> Vec<GraphRow> {
+        if self.table.rows.len() < many { Vec::new() } else { std::mem::take(&mut self.table.rows) }
     }
 
     /// What was read of a table before a line that does not belong there.

@@ -231,7 +231,8 @@ impl VllmServer {
 }
 
 /// The mode in what was printed: its name, alone or in an enumeration, or the numbers behind it (specification section 1).
-fn graph_mode(printed: &str) -> Option<&'static str> {
+#[must_use]
+pub fn graph_mode(printed: &str) -> Option<&'static str> {
     let name = printed.trim_matches(['<', '>', '"']).trim_start_matches("CUDAGraphMode.");
     let name = name.split(':').next().unwrap_or_default().trim();
     let modes = ["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"];

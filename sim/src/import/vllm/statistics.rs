@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::{RANKS_MAX, SEQUENCES_MAX};
+
 /// Seconds between two lines, unless `VLLM_LOG_STATS_INTERVAL` says otherwise.
 pub const INTERVAL_S: f64 = 10.0;
 
@@ -17,21 +19,33 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Reads a line without its prefix; `None` if it is about something else or cut off.
+    /// Reads a line without its prefix: what each engine does, and how many engines the line adds up. `None` if it is about
+    /// something else or cut off.
     #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        let text = text.trim().strip_prefix("Engine ")?;
-        let figure = |name: &str, unit: &str| {
-            let (_, rest) = text.split_once(name)?;
-            let number: f64 = rest.split_once(unit)?.0.trim().parse().ok()?;
-            (number.is_finite() && number >= 0.0).then_some(number)
+    pub fn read(text: &str) -> Option<(Self, u32)> {
+        const BEGIN: &str = "Avg prompt throughput: ";
+        let (who, rest) = text.trim().split_at(text.trim().find(BEGIN)?);
+        // `Engine 000: `, `2 Engines Aggregated: `, or nothing.
+        let engines = match who.trim_end().strip_suffix(" Engines Aggregated:") {
+            Some(count) => count.parse().ok().filter(|count| (1..=RANKS_MAX).contains(count))?,
+            None if who.is_empty() || who.starts_with("Engine ") => 1,
+            None => return None,
         };
-        let running = text.split_once("Running: ")?.1.split_once(" reqs")?.0.trim().parse().ok()?;
-        Some(Self {
-            running,
-            prompt_tokens_per_s: figure("Avg prompt throughput: ", " tokens/s")?,
+        let figure = |name: &str, unit: &str| {
+            let (_, rest) = rest.split_once(name)?;
+            let number: f64 = rest.split_once(unit)?.0.trim().parse().ok()?;
+            (number.is_finite() && number >= 0.0).then_some(number / f64::from(engines))
+        };
+        let running: u32 = rest.split_once("Running: ")?.1.split_once(" reqs")?.0.trim().parse().ok()?;
+        if running > SEQUENCES_MAX {
+            return None;
+        }
+        let line = Self {
+            running: running.div_ceil(engines),
+            prompt_tokens_per_s: figure(BEGIN, " tokens/s")?,
             output_tokens_per_s: figure("Avg generation throughput: ", " tokens/s")?,
-        })
+        };
+        Some((line, engines))
     }
 }
 
@@ -96,7 +110,12 @@ mod tests {
     #[test]
     fn a_line_is_read_whole_or_not_at_all() {
         let line = Statistics { running: 4, prompt_tokens_per_s: 32.3, output_tokens_per_s: 114.4 };
-        assert_eq!(Statistics::read(LINE), Some(line));
+        assert_eq!(Statistics::read(LINE), Some((line, 1)));
+        assert_eq!(Statistics::read(&LINE["Engine 000: ".len()..]), Some((line, 1)));
+        let both = Statistics { running: 2, prompt_tokens_per_s: 16.15, output_tokens_per_s: 57.2 };
+        assert_eq!(Statistics::read(&LINE.replace("Engine 000", "2 Engines Aggregated")), Some((both, 2)));
+        assert_eq!(Statistics::read(&LINE.replace("Engine 000", "0 Engines Aggregated")), None);
+        assert_eq!(Statistics::read(&LINE.replace("Engine 000", "Someone else")), None);
         let end = LINE.find(" reqs").expect("there");
         for length in 0..=end {
             assert_eq!(Statistics::read(&LINE[..length]), None);
