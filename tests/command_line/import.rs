@@ -68,7 +68,10 @@ fn a_log_of_each_engine_becomes_a_scenario() {
 #[test]
 fn from_a_log_to_flags() {
     let folder = folder(&[("server.log", fixture("vllm.log").as_bytes())]);
-    import(folder.path(), &["server.log", "--out", "mine.toml", "--profile", "h100-llama-2-7b"]).done();
+    import(folder.path(), &["server.log", "--out", "mine.toml", "--profile", "h200-llama-3.1-8b"]).done();
+    let text = fs::read_to_string(folder.path().join("mine.toml")).expect("written");
+    let pool = "num_gpu_blocks_override = 26827  # server.log:13: 429232 tokens in blocks of 16\n";
+    assert!(text.contains(pool), "{text}");
     let flags = sim_in(folder.path(), &["propose", "mine.toml"]).done();
     assert!(flags.contains("--compilation-config"), "{flags}");
 }

@@ -15,7 +15,7 @@ use crate::import::found::{Engine, Found};
 use crate::import::kind::Kind;
 use crate::import::read;
 use crate::import::requests::{Folder, TracePlace};
-use crate::import::scenario::{self, KnownDevice, Wish, Written};
+use crate::import::scenario::{self, KnownDevice, Wish, Written, one_line};
 use crate::import::steps::Bucket;
 use crate::scenario::Scenario;
 
@@ -217,7 +217,8 @@ fn deliver(
         return out.write_all(written.text.as_bytes()).map_err(Failure::Stdout);
     };
     AtomicFile::write(file, |sink| sink.write_all(written.text.as_bytes()))?;
-    let names: Vec<&str> = found.sources.iter().map(|source| source.origin.name.as_str()).collect();
+    let names: Vec<String> = found.sources.iter().map(|source| one_line(&source.origin.name)).collect();
+    let label = one_line(&label);
     writeln!(out, "{label}: {} from {}; next: sim propose {label}", written.traffic, names.join(", "))
         .map_err(Failure::Stdout)
 }

@@ -50,6 +50,8 @@ Start here:
                                        and at other loads?
   sim run scenarios/chunked.toml --watch
                                        which rungs fire, and when?
+  sim import server.log --out mine.toml
+                                       and on your server, by its log?
 
 Results go to standard output and are the same bytes for the same seed; warnings go to standard error.";
 

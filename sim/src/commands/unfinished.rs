@@ -1,6 +1,7 @@
 //! Results that a signal ends on the way: their temporary files are removed before the process goes.
 
 use std::fs;
+use std::sync::Once;
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -10,6 +11,11 @@ use signal_hook::low_level::emulate_default_handler;
 /// From here on, a signal that ends the process removes unfinished result files before. Where that cannot be arranged, it
 /// ends the process as ever; one that whoever started the process lets it ignore, as `nohup` does, stays ignored.
 pub(super) fn removed_on_signals() {
+    static ARRANGED: Once = Once::new();
+    ARRANGED.call_once(arrange);
+}
+
+fn arrange() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ending = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal, &status));
     let Ok(mut signals) = Signals::new(ending) else { return };

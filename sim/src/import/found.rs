@@ -252,7 +252,7 @@ impl Found {
             unresolved.push(format!("All its steps together have {tokens} tokens, by its own sum."));
         }
         if self.scrapes.restarted {
-            unresolved.push("A counter fell between two scrapes: steps before the new start are left out.".to_owned());
+            unresolved.push("A counter fell between two scrapes: steps before the new start are left out. Scrapes go in order of time.".to_owned());
         }
         (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
     }

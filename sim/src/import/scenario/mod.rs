@@ -13,6 +13,7 @@ use calibrate::profile::Profile;
 
 pub use self::profile::{KnownDevice, nearest};
 use self::text::Text;
+pub use self::text::one_line;
 use super::found::{Engine, Found, Source, StepSource};
 use super::requests::Requests;
 use super::steps::{Bucket, Choice, Resolved};

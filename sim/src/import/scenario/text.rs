@@ -56,7 +56,8 @@ impl Text {
     }
 }
 
-/// A text of which nothing ends a line early.
-pub(super) fn one_line(text: &str) -> String {
+/// A text of which nothing ends a line early, nor commands a terminal.
+#[must_use]
+pub fn one_line(text: &str) -> String {
     printable(text).replace(['\n', '\r', '\t'], "?")
 }

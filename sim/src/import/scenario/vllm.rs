@@ -6,7 +6,7 @@ use crate::engine::vllm::attention::{self, AttentionFacts};
 use crate::engine::vllm::device_defaults::{BatchDefaults, Device, Usage};
 use crate::engine::vllm::options::{PerformanceMode, Version};
 use crate::import::found::{Engine, Found, StepSource};
-use crate::import::settings::Known;
+use crate::import::settings::{Known, Place};
 use crate::import::steps::SeenSteps;
 use crate::import::vllm::startup::StartFact;
 
@@ -73,10 +73,7 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
             }
         }
     }
-    if let Some((blocks, from)) = kv_blocks(found) {
-        text.comment(0, "Take it out to let graphs shrink the KV cache by the profile's figures.");
-        text.key("num_gpu_blocks_override", blocks, from);
-    }
+    kv_pool(text, found, wish, assumed);
     backend(text, found, assumed);
     if let Some(ranks) = server.data_parallel_size.as_ref().filter(|ranks| ranks.value > 1) {
         assumed.note(format!(
@@ -151,13 +148,36 @@ fn limits_or_defaults(text: &mut Text, found: &Found, steps: Option<&StepSource>
     }
 }
 
-/// Blocks of the KV cache, and what they follow from.
-fn kv_blocks(found: &Found) -> Option<(u64, String)> {
-    let known = found.log.start.get("KV cache")?;
-    let StartFact::KvTokens(tokens) = known.value else { return None };
-    let block = found.log.vllm.settings.whole("block_size").filter(|tokens| *tokens > 0).unwrap_or(16);
-    let blocks = tokens / block;
-    (blocks >= 2).then(|| (blocks, format!("{}: {tokens} tokens in blocks of {block}", known.place)))
+/// The KV cache as the engine made it, unless a profile that was chosen for the user cannot hold it.
+fn kv_pool(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
+    let Some(KvBlocks { tokens, block_tokens, blocks, place }) = kv_blocks(found) else { return };
+    let (model, device) = (&wish.profile.identity.model, wish.profile.machine.memory.figures.total);
+    let needed = tokens.saturating_mul(model.kv_bytes_per_token().0).saturating_add(model.weights_bytes().0);
+    if wish.profile_is_guess && needed > device.0 {
+        assumed.note(format!(
+            "the KV cache of {tokens} tokens ({place}) is left out, because the model and the device of the profile cannot hold \
+             it: its size is the profile's"
+        ));
+        return;
+    }
+    text.comment(0, "Take it out to let graphs shrink the KV cache by the profile's figures.");
+    text.key("num_gpu_blocks_override", blocks, format_args!("{place}: {tokens} tokens in blocks of {block_tokens}"));
+}
+
+/// The KV cache of the log.
+struct KvBlocks<'a> {
+    tokens: u64,
+    block_tokens: u64,
+    blocks: u64,
+    place: &'a Place,
+}
+
+fn kv_blocks(found: &Found) -> Option<KvBlocks<'_>> {
+    let Known { value, place } = found.log.start.get("KV cache")?;
+    let StartFact::KvTokens(tokens) = *value else { return None };
+    let block_tokens = found.log.vllm.settings.whole("block_size").filter(|tokens| *tokens > 0).unwrap_or(16);
+    let blocks = tokens / block_tokens;
+    (blocks >= 2).then_some(KvBlocks { tokens, block_tokens, blocks, place })
 }
 
 /// The level of the attention backend.
@@ -193,7 +213,7 @@ fn backend(text: &mut Text, found: &Found, assumed: &mut Assumed) {
 }
 
 /// Who drafts, under a name that is known here.
-fn spec_method(text: &mut Text, printed: &str, place: &crate::import::settings::Place, assumed: &mut Assumed) {
+fn spec_method(text: &mut Text, printed: &str, place: &Place, assumed: &mut Assumed) {
     const METHODS: [&str; 10] =
         ["ngram", "suffix", "medusa", "mlp_speculator", "draft_model", "eagle", "eagle3", "mtp", "dflash", "dspark"];
     if METHODS.contains(&printed) {
