@@ -76,6 +76,16 @@ fn from_a_log_to_flags() {
     assert!(flags.contains("--compilation-config"), "{flags}");
 }
 
+/// The profile that stands in has less room than the server.
+#[test]
+fn a_context_too_long_for_the_nearest_profile_does_not_stop_a_proposal() {
+    let log = fixture("vllm.log").replace("8192", "131072");
+    let folder = folder(&[("server.log", log.as_bytes())]);
+    let answer = import(folder.path(), &["server.log", "--out", "mine.toml"]);
+    assert!(answer.stderr.contains("the KV cache of 429232 tokens (server.log:13) is left out"), "{}", answer.stderr);
+    sim_in(folder.path(), &["propose", "mine.toml"]).done();
+}
+
 #[test]
 fn decoration_changes_nothing() {
     let log = fixture("vllm.log");

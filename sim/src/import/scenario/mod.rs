@@ -231,7 +231,7 @@ fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wis
     text.line("schema = 1");
     let names: Vec<&str> = found.sources.iter().map(|source| source.origin.name.as_str()).collect();
     let name: String = format!("Import of {}", names.join(", ")).chars().take(NAME_MAX).collect();
-    text.key("name", Text::string(&text::one_line(&name)), "");
+    text.key("name", Text::string(&one_line(&name)), "");
     text.line("");
     match wish.engine {
         Engine::Vllm => vllm::server(text, found, steps, wish, assumed),

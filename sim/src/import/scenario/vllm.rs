@@ -55,6 +55,12 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
         text.key("max_model_len", room, from);
     }
     for key in AS_READ {
+        // Another pool than the server's may be too small for its longest request, and steps need none.
+        let length = server.settings.get("max_model_len").filter(|_| key == "max_model_len" && steps.is_some());
+        if let Some(length) = length.filter(|_| !pool_is_written(found, wish)) {
+            text.comment(0, &format!("max_model_len = {} ({}) is not needed for steps.", length.value, length.place));
+            continue;
+        }
         // One device is simulated, whatever a rank of several is called.
         let ranks =
             server.settings.whole("tensor_parallel_size").filter(|ranks| key == "tensor_parallel_size" && *ranks > 1);
@@ -151,9 +157,7 @@ fn limits_or_defaults(text: &mut Text, found: &Found, steps: Option<&StepSource>
 /// The KV cache as the engine made it, unless a profile that was chosen for the user cannot hold it.
 fn kv_pool(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
     let Some(KvBlocks { tokens, block_tokens, blocks, place }) = kv_blocks(found) else { return };
-    let (model, device) = (&wish.profile.identity.model, wish.profile.machine.memory.figures.total);
-    let needed = tokens.saturating_mul(model.kv_bytes_per_token().0).saturating_add(model.weights_bytes().0);
-    if wish.profile_is_guess && needed > device.0 {
+    if !pool_is_written(found, wish) {
         assumed.note(format!(
             "the KV cache of {tokens} tokens ({place}) is left out, because the model and the device of the profile cannot hold \
              it: its size is the profile's"
@@ -162,6 +166,14 @@ fn kv_pool(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
     }
     text.comment(0, "Take it out to let graphs shrink the KV cache by the profile's figures.");
     text.key("num_gpu_blocks_override", blocks, format_args!("{place}: {tokens} tokens in blocks of {block_tokens}"));
+}
+
+/// Whether the KV cache of the log goes into the scenario.
+fn pool_is_written(found: &Found, wish: &Wish) -> bool {
+    let Some(KvBlocks { tokens, .. }) = kv_blocks(found) else { return false };
+    let (model, device) = (&wish.profile.identity.model, wish.profile.machine.memory.figures.total);
+    let needed = tokens.saturating_mul(model.kv_bytes_per_token().0).saturating_add(model.weights_bytes().0);
+    !wish.profile_is_guess || needed <= device.0
 }
 
 /// The KV cache of the log.
