@@ -28,6 +28,8 @@ cd "$root"
 seeds() {
     case $1 in
     scenario) find scenarios tests/invalid -name '*.toml' -not -path '*/profiles/*' ;;
+    import) find tests/command_line/import -type f ;;
+    fit_onto) find tests/command_line/import -name '*.log' ;;
     profile) find scenarios tests/invalid -path '*/profiles/*.toml' ;;
     esac
 }

@@ -1,5 +1,6 @@
 //! What can be fed.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -36,6 +37,10 @@ impl Target {
         Self { name: "profile", feed: profile },
         Self { name: "trace", feed: trace },
         Self { name: "log", feed: log },
+        Self { name: "import", feed: import },
+        Self { name: "fit", feed: fit },
+        Self { name: "fit_onto", feed: fit_onto },
+        Self { name: "validate", feed: validate },
         Self { name: "words", feed: words },
         Self { name: "model", feed: model },
         Self { name: "results", feed: results },
@@ -90,7 +95,7 @@ fn profile(data: &[u8]) {
             for words in
                 [["explain", "--decodes", "9", "--context", "1000"], ["explain", "--decodes", "70", "--context", "9"]]
             {
-                let mut line: Vec<&std::ffi::OsStr> = words.iter().map(std::convert::AsRef::as_ref).collect();
+                let mut line: Vec<&OsStr> = words.iter().map(AsRef::as_ref).collect();
                 line.extend(["--profile".as_ref(), profile]);
                 command::sim(&line);
             }
@@ -170,6 +175,57 @@ fn log(data: &[u8]) {
         hear(CaptureLine::read(&line.text));
     }
     hear(table.finish());
+}
+
+/// Logs, metrics, results and traces of every kind, one file or two; the scenario that comes of them must be sound.
+fn import(data: &[u8]) {
+    let folder = files::several("import", &["first", "second"], data);
+    let (first, second, written) = (folder.join("first"), folder.join("second"), folder.join("written.toml"));
+    let mut words: Vec<&OsStr> = vec!["import".as_ref(), first.as_os_str()];
+    if second.exists() {
+        words.push(second.as_os_str());
+    }
+    words.extend(["--out".as_ref(), written.as_os_str()]);
+    if command::sim(&words) {
+        assert!(command::sim(&["check".as_ref(), written.as_os_str()]), "what was imported is sound");
+    }
+}
+
+/// Tables of measured times, one file or two; the profile that comes of them must be sound.
+fn fit(data: &[u8]) {
+    let folder = files::several("fit", &["first.csv", "second.csv"], data);
+    let (first, second, written) = (folder.join("first.csv"), folder.join("second.csv"), folder.join("written.toml"));
+    let mut words: Vec<&OsStr> = vec!["fit".as_ref(), first.as_os_str()];
+    if second.exists() {
+        words.push(second.as_os_str());
+    }
+    words.extend(["--out".as_ref(), written.as_os_str()]);
+    if command::sim(&words) {
+        Profile::load(&written).expect("what was fitted is sound");
+    }
+}
+
+/// Logs that the engine half of a profile is fitted to.
+fn fit_onto(data: &[u8]) {
+    let folder = files::several("onto", &["server.log"], data);
+    let (log, written) = (folder.join("server.log"), folder.join("written.toml"));
+    let words = ["fit", "--onto", "h100-llama-2-7b"].map(OsStr::new);
+    let files = [log.as_os_str(), "--out".as_ref(), written.as_os_str()];
+    if command::sim(&[words, files].concat()) {
+        Profile::load(&written).expect("what was fitted is sound");
+    }
+}
+
+/// A measured run.
+fn validate(data: &[u8]) {
+    let names = ["vllm_run_x_meta.json", "vllm_run_x_requests.jsonl", "vllm_run_x_timeseries.csv", "heads.csv"];
+    let folder = files::several("runs", &names, data);
+    let heads = folder.join("heads.csv");
+    if heads.exists() {
+        command::sim(&["validate".as_ref(), folder.as_os_str(), "--heads".as_ref(), heads.as_os_str()]);
+    } else {
+        command::sim(&["validate".as_ref(), folder.as_os_str()]);
+    }
 }
 
 /// Words of the command line that have a grammar of their own, and lines of flags.
