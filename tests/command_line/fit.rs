@@ -154,6 +154,27 @@ Capturing CUDA graphs (decode, FULL): 100%|##########| 5/5 [00:01<00:00,  4.10it
 }
 
 #[test]
+fn forward_passes_of_vllm_give_a_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let case = |requests: u32, rows: u32, kv: u32, us: f64| {
+        format!(
+            "{{\"case\": \"decode{requests}\", \"requests\": [{{\"query_len\": 1, \"kv_len\": {kv}, \"num_draft_tokens\": 0, \
+             \"chunked\": false}}], \"median_us\": {us}, \"ranks\": [{{\"num_tokens\": {requests}, \
+             \"num_tokens_after_padding\": {rows}, \"latency_us\": {{\"median\": {us}}}}}]}}"
+        )
+    };
+    // A row of 8 KV tokens costs 0.01 us each on top of 5,000 and 5,400 us.
+    let cases = [case(8, 8, 1000, 5080.0), case(8, 8, 3000, 5240.0), case(13, 16, 1000, 5530.0)];
+    write(folder, "forward.json", &format!("[{}]", cases.join(",\n")));
+    let words = ["fit", "forward.json", "--model", "llama-3.1-8b", "--device-memory", "80GiB", "--out", "mine.toml"];
+    sim_in(folder, &words).done();
+    let profile = fs::read_to_string(folder.join("mine.toml")).expect("written");
+    assert!(profile.contains("rows = [8, 16]\nus = [5000, 5400]\n"), "{profile}");
+    assert!(profile.contains("0.01000 us for each KV token"), "{profile}");
+}
+
+#[test]
 fn logs_are_fitted_onto_a_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
@@ -171,8 +192,9 @@ fn logs_are_fitted_onto_a_profile() {
     assert!(first.done().contains("\"verdict\": \"fitted\""));
     // What is missing is said.
     let mut messages = String::new();
-    let all: [&[&str]; 5] = [
+    let all: [&[&str]; 6] = [
         &onto,
+        &["fit", "server.log", "--onto", "textbook"],
         &[&onto[..], &["--server", "server.toml"]].concat(),
         &[&onto[..], &["--server", "server.toml", "--candidate", "large"]].concat(),
         &["fit", "server.toml", "--onto", "h200-llama-3.1-8b"],

@@ -73,7 +73,7 @@ impl FitError {
     }
 
     /// About all files.
-    pub(super) fn together(problem: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn together(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Together { problem: problem.into(), help: help.into() }
     }
 }

@@ -14,10 +14,12 @@ pub mod tables;
 pub use error::FitError;
 pub use source::Source;
 
-use calibrate::profile::Profile;
+use calibrate::profile::{DispatchCost, Group, Profile};
 use calibrate::served_model::ServedModel;
 
 use completed::Request;
+use measured_step::MeasuredStep;
+use onto::{Onto, StepFile};
 use tables::{LaunchGap, Table, TableKind, composed, whole_steps};
 
 /// A file and what it holds.
@@ -71,8 +73,22 @@ pub fn of_tables(read: &[Read], request: &Request<'_>, licence: &str) -> Result<
         parts = whole_steps::parts(&read.source, steps, &model.geometry)?;
     }
     let launch_gap = parts.launch_gap;
-    let profile = completed::profile(request, &model, parts)?;
+    let mut profile = completed::profile(request, &model, parts)?;
+    if let Some((read, steps)) = steps_of(read) {
+        profile.engine.dispatch = launches_of(&profile, &read.source, steps)?;
+    }
     Ok(Fitted { profile, ranks: model.ranks, model, launch_gap })
+}
+
+fn steps_of(read: &[Read]) -> Option<(&Read, &Vec<MeasuredStep>)> {
+    read.iter().find_map(|read| if let Table::Steps(steps) = &read.table { Some((read, steps)) } else { None })
+}
+
+/// What launches cost in the steps that ran another way than those that the profile is made of, beside which they show.
+fn launches_of(profile: &Profile, source: &Source, steps: &[MeasuredStep]) -> Result<Group<DispatchCost>, FitError> {
+    let file = StepFile { file: source.file.clone(), sha256: source.sha256.clone(), steps: steps.to_vec() };
+    let onto = Onto { profile, server: None, asynchronous: true };
+    Ok(onto::fit(&onto, &[file], &[])?.profile.engine.dispatch)
 }
 
 #[cfg(test)]

@@ -81,6 +81,40 @@ fn attention_is_that_of_the_built_in_profile_made_of_the_same_table() {
 }
 
 #[test]
+fn kernel_tables_are_those_of_the_built_in_profile() {
+    let files = ["dense", "per_sequence", "attention"];
+    let read = files.iter().filter_map(|part| table(&format!("../kernels_rtx4090_llama8b_tp1_{part}.csv"), None));
+    let read: Vec<Read> = read.collect();
+    if read.len() < files.len() {
+        return;
+    }
+    let found = fitted(&read, Some("llama-3.1-8b")).profile;
+    let expected = Profile::builtin("rtx4090-llama-3.1-8b").expect("built in");
+    let is_close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
+    // Here embedding and final norm are in it.
+    for ((rows, us), (expected_rows, expected_us)) in dense_points(&found).into_iter().zip(dense_points(&expected)) {
+        assert!(
+            rows.to_bits() == expected_rows.to_bits() && is_close(us, expected_us),
+            "{us} for {expected_us} at {rows}"
+        );
+    }
+    for sequences in [1.0, 8.0, 64.0, 256.0] {
+        let [found, expected] = [&found, &expected].map(|profile| profile.machine.head.figures.at(sequences).value);
+        assert!(is_close(found, expected), "{found} for {expected}");
+    }
+    let [found, expected] = [found, expected].map(|profile| profile.engine.attention.expect("attention").figures);
+    for (requests, context) in [(1.0, 16.0), (8.0, 1024.0), (64.0, 512.0)] {
+        assert!(is_close(found.decode.at(requests, context).value, expected.decode.at(requests, context).value));
+    }
+    assert!(is_close(found.prefill.at(512.0, 2048.0).value, expected.prefill.at(512.0, 2048.0).value));
+    let [found, expected] = [&found, &expected].map(|attention| attention.mixed.as_ref().expect("mixed"));
+    for at in [[16.0, 0.0, 1.0, 16.0], [256.0, 512.0, 32.0, 1024.0], [2048.0, 16_384.0, 128.0, 512.0]] {
+        let [found, expected] = [found, expected].map(|mixed| mixed.at(at[0], at[1], at[2], at[3]).value);
+        assert!(is_close(found, expected), "{found} for {expected} at {at:?}");
+    }
+}
+
+#[test]
 fn operations_timed_in_both_ways_bound_the_launch_gap() {
     let folder = "h800/llama2_7b_dense_example/";
     let files = ["linear_op.csv", "linear_op_kernel_only.csv", "attention_kernel_only.csv"];

@@ -47,6 +47,9 @@ pub fn table_source(read: &Read) -> FitSource {
             ];
             (what, times.rows, times.used, left_out)
         }
+        Table::Kernels(kind, sheet) => {
+            (format!("LLMServingSim: {}", kind.words()), sheet.len() as u64, sheet.len() as u64, Vec::new())
+        }
         Table::Steps(steps) => ("measured steps".to_owned(), steps.len() as u64, steps.len() as u64, Vec::new()),
     };
     FitSource {

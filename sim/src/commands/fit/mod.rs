@@ -17,7 +17,7 @@ use crate::fit::tables::TableKind;
 use crate::fit::{self, Fitted, Read, Source};
 use crate::record;
 use crate::scenario::size::parse_size;
-use calibrate::profile::Profile;
+use calibrate::profile::{Kind, Profile};
 
 /// Make a cost profile of measured tables, or fit one to an engine's logs.
 ///
@@ -30,6 +30,7 @@ use calibrate::profile::Profile;
 #[command(after_help = "\
 Files, known by their columns:
   mlp.csv, linear_op.csv, attention.csv    of Vidur or Frontier, timed in either way or in both
+  layer,tokens,time_us and the like        kernel tables of LLMServingSim
   JSON                                     of `vllm bench forward`
   mode,rows,requests,context,milliseconds  steps of your own; see below
 
@@ -113,6 +114,8 @@ fn context(text: &str) -> Result<f64, String> {
 enum KindFlag {
     /// mlp.csv, linear_op.csv and attention.csv of Vidur or Frontier.
     Vidur,
+    /// Kernel tables of LLMServingSim: dense, per sequence, attention.
+    Llmservingsim,
     /// The JSON of `vllm bench forward`.
     VllmBenchForward,
     /// Measured steps: mode,rows,requests,context,milliseconds.
@@ -123,6 +126,7 @@ impl From<KindFlag> for TableKind {
     fn from(flag: KindFlag) -> Self {
         match flag {
             KindFlag::Vidur => Self::Vidur,
+            KindFlag::Llmservingsim => Self::LlmServingSim,
             KindFlag::VllmBenchForward => Self::BenchForward,
             KindFlag::Steps => Self::Steps,
         }
@@ -251,11 +255,13 @@ fn warnings(fitted: &Fitted) -> Vec<Warning> {
     if !fitted.model.differs.is_empty() {
         warn("shapes_only", format!("only the shapes of the model count: {}", fitted.model.differs.join("; ")));
     }
-    warn(
-        "planned_launch",
-        "no table has the engine's launch and host costs: they are planning figures, which decide what a graph saves; fit them to \
-         the server's own log with `sim fit --onto`"
-            .to_owned(),
-    );
+    if fitted.profile.engine.dispatch.provenance.kind == Kind::Declared {
+        warn(
+            "planned_launch",
+            "no table has the engine's launch costs: they are planning figures, which decide what a graph saves; fit them to the \
+             server's own log with `sim fit --onto`"
+                .to_owned(),
+        );
+    }
     warnings
 }

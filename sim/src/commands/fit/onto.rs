@@ -1,10 +1,8 @@
 //! `sim fit --onto`: the engine half of a profile from the engine's own logs.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
-use calibrate::profile::Profile;
+use calibrate::profile::{Overlap, Profile};
 use reports::{FitReport, FitSource, Warning};
 
 use super::super::failure::Failure;
@@ -14,17 +12,19 @@ use crate::fit::onto::log::EngineLog;
 use crate::fit::onto::steps::{Server, of_log};
 use crate::fit::onto::{Fitted, Onto, StepFile, fit};
 use crate::fit::tables::{Table, TableKind};
-use crate::fit::{Read, Source};
+use crate::fit::{FitError, Read, Source};
+use crate::import::input::Input;
 use crate::record;
 use crate::scenario::Scenario;
 use crate::server::Setup;
 
-/// The longest first line that names the columns of a table of steps.
-const FIRST_LINE_MAX: u64 = 4096;
-
 /// The profile fitted, its name and what is said of it.
 pub(super) fn fitted(arguments: &Arguments, onto: &str) -> Result<(Profile, FitReport), Failure> {
     let given = named_profile(onto)?;
+    if given.overlap == Overlap::Additive {
+        let problem = format!("{onto}: host and device time add up in this profile, as in an exercise");
+        return Err(FitError::together(problem, "fit the log of a server onto a profile that is pipelined").into());
+    }
     let server =
         arguments.server.as_deref().map(|path| server(path, arguments.candidate.as_deref(), &given)).transpose()?;
     let asynchronous = match &server {
@@ -77,14 +77,16 @@ fn server(path: &Path, candidate: Option<&str>, profile: &Profile) -> Result<Ser
     Ok(Server { options: candidate.options.clone(), plan })
 }
 
-/// Whether the first line names the columns of a table of steps. What cannot be read is found out later.
+/// Whether the first line names the columns of a table of steps. What cannot be read is found out later; standard input can
+/// be read only once.
 fn is_steps(path: &Path) -> bool {
-    let mut first = Vec::new();
-    let read =
-        File::open(path).and_then(|file| BufReader::new(file).take(FIRST_LINE_MAX).read_until(b'\n', &mut first));
-    let first = String::from_utf8_lossy(&first);
-    let has = |name: &str| first.trim_start_matches('\u{feff}').split(',').any(|column| column.trim() == name);
-    read.is_ok() && has("mode") && has("milliseconds")
+    if path == Path::new("-") {
+        return false;
+    }
+    let Ok(input) = Input::open(path) else { return false };
+    let head = String::from_utf8_lossy(input.head()).into_owned();
+    let first = head.trim_start_matches('\u{feff}').lines().next().unwrap_or_default();
+    ["mode", "milliseconds"].iter().all(|name| first.split(',').any(|column| column.trim() == *name))
 }
 
 fn report(

@@ -98,11 +98,19 @@ fn is_open<T>(group: &Group<T>) -> bool {
     matches!(group.provenance.kind, Kind::Declared | Kind::Derived)
 }
 
+/// Drops what logs say of figures that somebody measured or published.
+pub fn keep_closed(host: &mut HostFindings, given: &Profile) {
+    let closed = || Finding::Silent { why: "the profile's figure was measured or published, and stays".to_owned() };
+    if !is_open(&given.engine.dispatch) {
+        (host.compiled_us, host.eager_us) = (closed(), closed());
+    }
+    if !is_open(&given.engine.host) {
+        (host.step_overhead_us, host.per_request_us) = (closed(), closed());
+    }
+}
+
 fn dispatch(profile: &mut Profile, host: &HostFindings, cited: &str) {
     let group = &mut profile.engine.dispatch;
-    if !is_open(group) {
-        return;
-    }
     let findings = [("compiled_us", &host.compiled_us), ("eager_us", &host.eager_us)];
     group.figures.compiled_us = decided(&host.compiled_us, group.figures.compiled_us);
     group.figures.eager_us = decided(&host.eager_us, group.figures.eager_us);
@@ -125,9 +133,6 @@ fn dispatch(profile: &mut Profile, host: &HostFindings, cited: &str) {
 
 fn host_group(profile: &mut Profile, host: &HostFindings, cited: &str) {
     let group = &mut profile.engine.host;
-    if !is_open(group) {
-        return;
-    }
     let rest = untold();
     let findings = [
         ("step_overhead_us", &host.step_overhead_us),

@@ -8,6 +8,9 @@ use super::cells::{Cell, DEVICE_TRUST};
 use crate::cost::Execution;
 use crate::fit::measured_step::Clock;
 
+/// With fewer steps a median has no interval worth the name.
+const SAMPLES_LEAST: u64 = 3;
+
 /// What steps say of one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
@@ -183,7 +186,7 @@ fn preparation(cells: &[Cell], known: &Known, asynchronous: bool) -> (Finding, F
             if asynchronous { is_full && cell.reveals_host(0.0) } else { is_full || cell.middle_device_us() > most_us }
         })
         .collect();
-    if revealed.is_empty() {
+    if samples(&revealed) < SAMPLES_LEAST {
         return bounded_preparation(&graph_cells, known);
     }
     let rests = |cell: &Cell| -> Vec<f64> {
@@ -247,7 +250,7 @@ fn bounded_preparation(graph_cells: &[&Cell], known: &Known) -> (Finding, Findin
     let least = |of: &dyn Fn(&Cell) -> f64| graph_cells.iter().map(|cell| of(cell)).fold(f64::INFINITY, f64::min);
     let (most_us, most_each_us) = (least(&sum_us), least(&each_us));
     let samples = samples(graph_cells);
-    let why = "scheduled ahead: the preparation hides behind the device in every graph step".to_owned();
+    let why = "the preparation hides behind the device in every graph step, or in all but too few".to_owned();
     (
         Finding::Bounded { most: most_us, samples, why: why.clone() },
         Finding::Bounded { most: most_each_us, samples, why },
@@ -300,8 +303,8 @@ impl Launches<'_> {
             .copied()
             .filter(|cell| self.prepared_us(cell).is_some() && cell.reveals_host(self.beside_us(cell)))
             .collect();
-        if revealed.is_empty() {
-            return self.bounded(&own, ops, what);
+        if samples(&revealed) < SAMPLES_LEAST {
+            return self.bounded(&own, !revealed.is_empty(), ops, what);
         }
         let per_op_us = |us: f64| us / ops - self.known.launch_us;
         let times: Vec<Vec<f64>> = revealed.iter().map(|cell| cell.us.clone()).collect();
@@ -346,10 +349,11 @@ impl Launches<'_> {
     }
 
     /// The most that operations can take whose launches hide.
-    fn bounded(&self, own: &[&Cell], ops: f64, what: &str) -> Finding {
+    fn bounded(&self, own: &[&Cell], is_revealed: bool, ops: f64, what: &str) -> Finding {
         let most_us = |cell: &&Cell| (cell.middle_us() - self.beside_us(cell)).max(cell.middle_device_us());
         let most = own.iter().map(most_us).fold(f64::INFINITY, f64::min) / ops - self.known.launch_us;
         let why = match self.preparation {
+            _ if is_revealed => format!("too few steps of {what} for a figure with an interval"),
             Preparation::Silent => format!("no graph step parts preparation from launches in {what}"),
             _ => format!("launches of {what} hide behind the device"),
         };

@@ -21,6 +21,9 @@ use crate::import::vllm::batch_sizes::{self, BatchSize};
 use crate::import::vllm::iteration::Iteration;
 use crate::import::vllm::startup::{self, StartFact};
 
+/// The most steps that are kept of a log: more would not make a figure any surer.
+const STEPS_MAX: usize = 1 << 20;
+
 /// One log as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct EngineLog {
@@ -50,6 +53,8 @@ pub struct EngineLog {
     pub init_s: Option<f64>,
     /// Lines that begin as one of these and do not go on so.
     pub broken: u64,
+    /// Steps beyond those that are kept.
+    pub beyond: u64,
 }
 
 impl EngineLog {
@@ -112,6 +117,7 @@ impl EngineLog {
             match Iteration::read(&text[at..]) {
                 // A rank without work keeps the others company.
                 Ok(Some(_)) if text.contains("(dummy)") => {}
+                Ok(Some(_)) if self.iterations.len() >= STEPS_MAX => self.beyond += 1,
                 Ok(Some(step)) => self.iterations.push((self.lines, step, kv_share(text))),
                 Ok(None) => {}
                 Err(_) => self.broken += 1,
@@ -135,7 +141,9 @@ impl EngineLog {
                 let is_same = before
                     .get(&origin)
                     .is_some_and(|before| before.running == step.running && before.cuda_graph == step.cuda_graph);
-                if is_same && step.running > 0 && step.gen_tokens_per_s.is_some_and(|rate| rate > 0.0) {
+                if self.decodes.len() >= STEPS_MAX {
+                    self.beyond += 1;
+                } else if is_same && step.running > 0 && step.gen_tokens_per_s.is_some_and(|rate| rate > 0.0) {
                     self.decodes.push((self.lines, step.clone()));
                 } else {
                     self.mingled_decodes += 1;

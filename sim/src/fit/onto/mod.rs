@@ -93,7 +93,8 @@ pub fn fit<'a>(onto: &Onto<'_>, files: &'a [StepFile], logs: &[EngineLog]) -> Re
         files.iter().flat_map(|file| file.steps.iter().map(|step| Logged { file: &file.file, step })).collect();
     let before = onto.model(onto.profile, &logged);
     let halves = halves(&logged, &before);
-    let host = host::findings(&halves.cells, onto.profile, before.pieces, onto.asynchronous);
+    let mut host = host::findings(&halves.cells, onto.profile, before.pieces, onto.asynchronous);
+    applied::keep_closed(&mut host, onto.profile);
     let start = start::findings(logs, onto.profile);
     let mut cited: Vec<String> = Vec::new();
     let of_files = files.iter().map(|file| (&file.file, &file.sha256));

@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// How a batch of so many requests that decode as many tokens each runs, and on how many rows.
-    fn dispatch(&self, requests: u32, query_len: u32) -> (Execution, u32) {
+    pub(super) fn dispatch(&self, requests: u32, query_len: u32) -> (Execution, u32) {
         let shape = StepShape {
             requests,
             tokens: requests * query_len,
@@ -68,6 +68,7 @@ const UNEVEN: &str = "decode steps whose requests have different numbers of toke
 const TOO_LARGE: &str = "batch sizes that are no decode batch: more tokens than the server runs requests";
 const MINGLED: &str = "decode lines between which the batch changed, or a prompt ran";
 const NO_MODE: &str = "decode lines that do not say whether a graph ran";
+const BEYOND: &str = "steps beyond the first million";
 const BROKEN: &str = "lines that are cut off or cannot be read";
 
 /// Makes steps of a log's lines. `context` is the mean of a decoding request's KV tokens, where the lines do not say.
@@ -79,7 +80,7 @@ pub fn of_log(log: &EngineLog, server: Option<&Server>, context: Option<f64>) ->
     made.iterations(log, server, context)?;
     made.batch_sizes(log, server, context)?;
     made.decodes(log, server);
-    made.left_out.extend([(log.mingled_decodes, MINGLED), (log.broken, BROKEN)]);
+    made.left_out.extend([(log.mingled_decodes, MINGLED), (log.broken, BROKEN), (log.beyond, BEYOND)]);
     made.left_out.retain(|(count, _)| *count > 0);
     Ok(made)
 }

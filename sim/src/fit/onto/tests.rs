@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use calibrate::profile::{Kind, Profile};
+use calibrate::profile::{Kind, Overlap, Profile};
 use kernels::random::Random;
 
-use super::host::Finding;
+use super::host::{Finding, HostFindings};
 use super::log::EngineLog;
 use super::steps::{Server, of_log};
 use super::{Fitted, Onto, StepFile, fit};
-use crate::cost::Execution;
+use crate::cost::{CostModel, EngineSide, Execution, StepCost};
 use crate::engine::scheduler::Stepping;
+use crate::fit::measured_step::{Clock, MeasuredStep};
 use crate::observe::{Event, Observer};
 use crate::scenario::Scenario;
 use crate::server::{Replica, Setup};
@@ -89,8 +90,7 @@ fn logged(truth: &Profile, scenario: &Scenario, seed: u64) -> EngineLog {
 fn each_seed(planted: fn(&mut Profile), asynchronous: bool, mut look: impl FnMut(&Fitted<'_>)) {
     let ([given, truth], scenario) = (profiles(planted), scenario(asynchronous));
     let options = scenario.candidates[0].options.clone();
-    let plan = Setup::plan(&options, &given).expect("starts");
-    let server = Server { options, plan };
+    let server = Server { plan: Setup::plan(&options, &given).expect("starts"), options };
     for seed in 0..SEEDS {
         let log = logged(&truth, &scenario, seed);
         let steps = of_log(&log, Some(&server), None).expect("steps").steps;
@@ -211,6 +211,145 @@ fn a_host_that_holds_every_step_up_shows_all_its_costs() {
     overhead.enough("overhead");
     request.enough("request");
     compiled.enough("compiled");
+}
+
+/// Prices of decode batches, without an event loop: a line a batch, as the engine's own clock would have it.
+fn prices(truth: &Profile, server: &Server, requests: u32, context: f64) -> (StepCost, u32, Execution) {
+    let side = EngineSide::of(&server.options, &server.plan, truth);
+    let model = CostModel::new(truth, &side);
+    let (execution, rows) = server.dispatch(requests, 1);
+    let step = MeasuredStep {
+        line: 1,
+        execution,
+        rows,
+        work: MeasuredStep::work(requests, context, 0, 0),
+        us: 1.0,
+        count: 1,
+        clock: Clock::Period,
+    };
+    (step.price(&model), rows, execution)
+}
+
+fn server(profile: &Profile) -> Server {
+    let options = scenario(true).candidates[0].options.clone();
+    let plan = Setup::plan(&options, profile).expect("starts");
+    Server { options, plan }
+}
+
+fn fitted_text(given: &Profile, server: Option<&Server>, text: &str, context: Option<f64>) -> HostFindings {
+    let log = EngineLog::of_text(text).expect("a log");
+    let steps = of_log(&log, server, context).expect("steps").steps;
+    let files = [StepFile { file: log.file.clone(), sha256: log.sha256.clone(), steps }];
+    fit(&Onto { profile: given, server, asynchronous: true }, &files, &[log]).expect("a profile").host
+}
+
+#[test]
+fn forward_passes_that_are_waited_for_show_launches_and_no_preparation() {
+    for (planted_us, is_hidden) in [(25.0, false), (4.0, true)] {
+        let [given, mut truth] = profiles(|_| ());
+        truth.engine.dispatch.figures.compiled_us = planted_us;
+        let server = server(&given);
+        let sizes = [1, 2, 4, 8, 16, 20, 28, 36, 44, 52, 60].map(|requests| {
+            let (cost, ..) = prices(&truth, &server, requests, 700.0);
+            let times = cost.times();
+            let forward_ns = (times.device.0 - cost.head_ns).max(times.launch.0);
+            format!("({requests}, 1000, {:.2})", forward_ns as f64 / 1e6)
+        });
+        let line = |sizes: &[String]| {
+            let sizes = sizes.join(", ");
+            format!(
+                "INFO 11-29 16:40:40 [a.py:1] Batchsize forward time stats (batchsize, count, median_time(ms)): [{sizes}]\n"
+            )
+        };
+        // Every line holds everything since the start: only the last counts. Sizes above the server's requests are no decodes.
+        let last = [&sizes[..], &["(1500, 40, 61.0)".to_owned()]].concat();
+        let text = line(&["(8, 2, 900.0)".to_owned()]) + &line(&last);
+        let found = fitted_text(&given, Some(&server), &text, Some(700.0));
+        assert!(matches!(found.step_overhead_us, Finding::Silent { .. }), "{found:?}");
+        if is_hidden {
+            bounded(&found.compiled_us, planted_us);
+        } else {
+            let Finding::Fitted { value, samples, .. } = found.compiled_us else { panic!("{found:?}") };
+            assert!((value - planted_us).abs() < 0.05 && samples >= 3000, "{value} {samples}");
+        }
+    }
+}
+
+#[test]
+fn decode_lines_of_sglang_show_what_runs_without_a_graph() {
+    let [given, mut truth] = profiles(|_| ());
+    truth.engine.dispatch.figures.eager_us = 33.0;
+    let server = server(&given);
+    let mut model = truth.clone();
+    // The same batches run eagerly above 16 requests in SGLang, by operations of a model without compilation.
+    model.engine.ops.figures.compiled = model.engine.ops.figures.eager;
+    model.engine.dispatch.figures.compiled_us = 33.0;
+    let mut text = "[2025-07-29 18:14:22 TP0] Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, bs=[1, 2, \
+                    4, 8, 16], avail mem=7.10 GB\n\
+                    [2025-07-29 18:14:43 TP0] Capture target decode CUDA graph end. elapsed=1.50 s, mem usage=0.25 GB, avail \
+                    mem=6.95 GB.\n"
+        .to_owned();
+    for requests in [5, 9, 14, 20, 30, 40, 50] {
+        for jitter in 0..12 {
+            let (cost, _, execution) = prices(&model, &server, requests, 800.0);
+            let us = cost.period(Overlap::Pipelined, true).0 as f64 / 1e3 * (1.0 + 0.001 * f64::from(jitter % 5));
+            let graph = if execution == Execution::Full { "True" } else { "False" };
+            writeln!(
+                text,
+                "[2025-07-29 18:15:10 TP0] Decode batch, #running-req: {requests}, #token: {}, token usage: 0.40, cuda graph: \
+                 {graph}, gen throughput (token/s): {:.2}, #queue-req: 0",
+                requests * 800,
+                f64::from(requests) / us * 1e6
+            )
+            .expect("text");
+        }
+    }
+    let found = fitted_text(&given, None, &text, None);
+    let Finding::Fitted { value, .. } = found.eager_us else { panic!("{found:?}") };
+    assert!((value - 33.0).abs() < 0.4, "{value}");
+    bounded(&found.step_overhead_us, 800.0);
+    assert!(matches!(found.compiled_us, Finding::Silent { .. }));
+}
+
+/// Whatever a log ends with, and in which order its lines come.
+#[test]
+fn cut_reordered_and_interleaved_logs_are_read_as_far_as_they_go() {
+    let [given, truth] = profiles(|truth| truth.engine.dispatch.figures.compiled_us = 25.0);
+    let server = server(&given);
+    let lines: Vec<String> = [8_u32, 12, 24, 40, 48, 56]
+        .iter()
+        .cycle()
+        .take(60)
+        .enumerate()
+        .map(|(number, &requests)| {
+            let (cost, ..) = prices(&truth, &server, requests, 700.0);
+            format!(
+                "(EngineCore_DP{} pid=1) INFO 07-08 00:00:02 [core.py:359] Iteration({number}): 0 context requests, 0 context tokens, \
+                 {requests} generation requests, {requests} generation tokens, iteration elapsed time: {:.2} ms",
+                number % 2,
+                cost.period(Overlap::Pipelined, true).0 as f64 / 1e6
+            )
+        })
+        .collect();
+    let value = |text: &str| match fitted_text(&given, Some(&server), text, Some(700.0)).compiled_us {
+        Finding::Fitted { value, .. } => value,
+        other => panic!("{other:?}"),
+    };
+    let whole = lines.join("\n");
+    let mut turned = lines.clone();
+    turned.reverse();
+    assert!((value(&whole) - value(&turned.join("\r\n"))).abs() < 0.05);
+    // A line of one rank cut off by one of another is left out.
+    let torn = lines.join("\n").replacen("generation tokens, iteration", "gener(EngineCore_DP1 pid=2) INFO", 1);
+    assert!((value(&torn) - value(&whole)).abs() < 0.05);
+    for cut in (0..whole.len()).step_by(97) {
+        if let Ok(log) = EngineLog::of_text(&whole[..cut]) {
+            let steps = of_log(&log, Some(&server), Some(700.0)).expect("steps").steps;
+            let files = [StepFile { file: String::new(), sha256: String::new(), steps }];
+            fit(&Onto { profile: &given, server: Some(&server), asynchronous: true }, &files, &[log])
+                .expect("a profile");
+        }
+    }
 }
 
 #[test]

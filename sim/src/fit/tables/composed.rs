@@ -8,8 +8,9 @@ use calibrate::profile::{Attention, Axis, Curve, Group, Kind, Provenance, Surfac
 use kernels::geometry::ModelGeometry;
 
 use super::grids::{self, rounded};
+use super::sheet::Sheet;
 use super::vidur::{AttentionTimes, Linear, Timing};
-use super::{LaunchGap, Parts, Table};
+use super::{KernelKind, LaunchGap, Parts, Table, llmservingsim};
 use crate::fit::{FitError, Read};
 
 /// The parts that tables of operations give for a model, one rank's part of it where there are several.
@@ -27,12 +28,67 @@ pub fn parts(read: &[Read], model: &ModelGeometry, licence: &str) -> Result<Part
         .collect();
     let of_graphs = best(&linear, |linear| linear.timing)?;
     let of_kernels = best(&attention, |attention| attention.timing)?;
-    Ok(Parts {
+    let mut parts = Parts {
         dense: of_graphs.map(|(read, table)| dense(read, table, model, licence)).transpose()?,
         attention: of_kernels.map(|(read, table)| attention_group(read, table, model, licence)).transpose()?,
         launch_gap: launch_gap(&linear),
         ..Parts::default()
-    })
+    };
+    for read in read {
+        if let Table::Kernels(kind, sheet) = &read.table {
+            parts.add_kernels(read, *kind, sheet, model, licence)?;
+        }
+    }
+    Ok(parts)
+}
+
+impl Parts {
+    /// Adds what a kernel table of LLMServingSim has.
+    fn add_kernels(
+        &mut self,
+        read: &Read,
+        kind: KernelKind,
+        sheet: &Sheet,
+        model: &ModelGeometry,
+        licence: &str,
+    ) -> Result<(), FitError> {
+        let layers = model.layers;
+        let of_layer = format!("kernel times of one layer, summed, times {layers} layers");
+        let range = |curve: &Curve, what: &str| match curve {
+            Curve::Table(table) => format!("{} to {} {what}", table.x()[0], table.x()[table.x().len() - 1]),
+            _ => format!("any number of {what}"),
+        };
+        let is_second = match kind {
+            KernelKind::Dense => {
+                let figures = llmservingsim::dense(sheet, layers)?;
+                let method = format!("{of_layer}; embedding and final norm once");
+                let provenance = provenance(read, licence, method, range(&figures, "rows"));
+                self.dense.replace(Group { figures, provenance, measured: None }).is_some()
+            }
+            KernelKind::Head => {
+                let figures = llmservingsim::head(sheet, 1.0)?;
+                let method = "LM head and sampler, summed".to_owned();
+                let provenance = provenance(read, licence, method, range(&figures, "sequences"));
+                self.head.replace(Group { figures, provenance, measured: None }).is_some()
+            }
+            KernelKind::Attention => {
+                let figures = llmservingsim::attention(sheet, layers, 1.0)?;
+                let mixed = if figures.mixed.is_some() { ", prefills beside decodes in one kernel" } else { "" };
+                let method = format!(
+                    "{of_layer}{mixed}; what lies below the first chunk or context takes its value; padded request: the slope over \
+                     the largest two batches at the shortest context"
+                );
+                let valid = "the sizes of the table".to_owned();
+                let provenance = provenance(read, licence, method, valid);
+                self.attention.replace(Group { figures, provenance, measured: None }).is_some()
+            }
+        };
+        if is_second {
+            let problem = format!("a second table of {}", kind.words());
+            return Err(FitError::file(&read.source.file, problem, "give one of them"));
+        }
+        Ok(())
+    }
 }
 
 /// The table to price graphs with: kernels alone before what is not stated before events.

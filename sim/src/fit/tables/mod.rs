@@ -1,7 +1,7 @@
 //! Tables of measured costs, and what each gives of a profile.
 //!
 //! ```text
-//! file ─► sheet (names, lines, cells) ─► vidur | steps ─► parts of a profile, each with where it comes from
+//! file ─► sheet (names, lines, cells) ─► vidur | llmservingsim | steps ─► parts of a profile, each with where it comes from
 //!         JSON                        ─► bench_forward ─► steps
 //! ```
 
@@ -26,6 +26,8 @@ use vidur::{AttentionTimes, Linear, TableShape};
 pub enum TableKind {
     /// Vidur's and Frontier's profiler.
     Vidur,
+    /// LLMServingSim's kernel tables.
+    LlmServingSim,
     /// `vllm bench forward`.
     BenchForward,
     /// Measured steps of one's own: mode, rows, requests, context, milliseconds.
@@ -34,13 +36,14 @@ pub enum TableKind {
 
 impl TableKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Vidur, Self::BenchForward, Self::Steps];
+    pub const ALL: [Self; 4] = [Self::Vidur, Self::LlmServingSim, Self::BenchForward, Self::Steps];
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Vidur => "vidur",
+            Self::LlmServingSim => "llmservingsim",
             Self::BenchForward => "vllm-bench-forward",
             Self::Steps => "steps",
         }
@@ -53,6 +56,10 @@ impl TableKind {
             Self::Vidur => {
                 "mlp.csv, linear_op.csv or attention.csv of Vidur or Frontier (num_tokens or prefill_chunk_size, \
                  time_stats.attn_pre_proj.median, ...)"
+            }
+            Self::LlmServingSim => {
+                "kernel tables of LLMServingSim (layer,tokens,time_us or layer,sequences,time_us or \
+                 prefill_chunk,kv_prefill,n_decode,kv_decode,time_us)"
             }
             Self::BenchForward => {
                 "the JSON of `vllm bench forward` ([{\"case\": ..., \"requests\": ..., \"ranks\": ...}])"
@@ -69,6 +76,8 @@ pub enum Table {
     Linear(Linear),
     /// Attention.
     Attention(AttentionTimes),
+    /// Kernels of one kind, as LLMServingSim's profiler has them.
+    Kernels(KernelKind, Sheet),
     /// Whole steps.
     Steps(Vec<MeasuredStep>),
 }
@@ -94,6 +103,11 @@ impl Table {
         }
         if is(TableKind::Vidur) && vidur::is_attention(&sheet) {
             return vidur::attention(&sheet, ranks).map(Self::Attention);
+        }
+        if is(TableKind::LlmServingSim)
+            && let Some(kernels) = KernelKind::of(&sheet)
+        {
+            return Ok(Self::Kernels(kernels, sheet));
         }
         if is(TableKind::Steps) && (kind.is_some() || steps::is_steps(&sheet)) {
             return steps::read(&sheet).map(Self::Steps);
@@ -126,7 +140,7 @@ impl Table {
         match self {
             Self::Linear(linear) => Some(&linear.shape),
             Self::Attention(attention) => Some(&attention.shape),
-            Self::Steps(_) => None,
+            Self::Kernels(..) | Self::Steps(_) => None,
         }
     }
 
@@ -136,7 +150,40 @@ impl Table {
         match self {
             Self::Linear(linear) => Some(linear.ranks),
             Self::Attention(attention) => Some(attention.ranks),
-            Self::Steps(_) => None,
+            Self::Kernels(..) | Self::Steps(_) => None,
+        }
+    }
+}
+
+/// Which kernels a table of LLMServingSim has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelKind {
+    /// Everything but attention and head.
+    Dense,
+    /// LM head and sampler.
+    Head,
+    /// Attention, prefills and decodes in one kernel among it.
+    Attention,
+}
+
+impl KernelKind {
+    fn of(sheet: &Sheet) -> Option<Self> {
+        if llmservingsim::is_dense(sheet) {
+            return Some(Self::Dense);
+        }
+        if llmservingsim::is_head(sheet) {
+            return Some(Self::Head);
+        }
+        llmservingsim::is_attention(sheet).then_some(Self::Attention)
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Dense => "kernels of a layer by tokens",
+            Self::Head => "LM head and sampler by sequences",
+            Self::Attention => "attention of decodes, prefills and both at once",
         }
     }
 }
