@@ -1,5 +1,7 @@
 //! The result of `sim fit`, as a record.
 
+use std::collections::BTreeSet;
+
 use calibrate::fit::HeldOut;
 use calibrate::measure::median;
 use calibrate::profile::{Curve, Profile};
@@ -86,13 +88,15 @@ pub fn log_source(log: &EngineLog, made: &LoggedSteps) -> FitSource {
         (!log.decodes.is_empty(), "decode lines of SGLang"),
         (!log.captured.is_empty() || log.init_s.is_some() || log.graphs_gib.is_some(), "a start"),
     ];
+    let lines: BTreeSet<u64> = made.steps.iter().map(|step| step.line).collect();
+    let start = u64::from(log.graphs_gib.is_some()) + u64::from(log.init_s.is_some());
     let what: Vec<&str> = kinds.into_iter().filter(|(is_there, _)| *is_there).map(|(_, what)| what).collect();
     FitSource {
         file: log.file.clone(),
         sha256: log.sha256.clone(),
         what: what.join(", "),
         read: log.lines,
-        used: made.steps.len() as u64,
+        used: (lines.len() + log.captured.len()) as u64 + start,
         left_out: made
             .left_out
             .iter()

@@ -153,7 +153,7 @@ pub fn findings(cells: &[Cell], profile: &Profile, pieces: u32, asynchronous: bo
             known.compiled_ops,
             "the compiled model without a graph",
         ),
-        eager_us: launches.per_operation_us(Execution::Eager, known.eager_ops, "steps without compilation"),
+        eager_us: launches.per_operation_us(Execution::Eager, known.eager_ops, "a model without compilation"),
     }
 }
 

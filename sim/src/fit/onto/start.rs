@@ -47,7 +47,9 @@ pub fn findings(logs: &[EngineLog], profile: &Profile) -> StartFindings {
     };
     let is_planned = |kind: Kind| kind == Kind::Declared;
     let machine = &profile.machine;
-    let (full_s, piecewise_s, per_capture_s) = if is_planned(machine.capture.provenance.kind) {
+    let (full_s, piecewise_s, per_capture_s) = if full.or(piecewise).is_none() {
+        (silent(NO_CAPTURES), silent(NO_CAPTURES), silent(NO_CAPTURES))
+    } else if is_planned(machine.capture.provenance.kind) {
         (
             of_mode(full),
             of_mode(piecewise),
