@@ -99,6 +99,18 @@ impl AtomicFile {
         &self.path
     }
 
+    /// The temporary file with everything that was written so far: for whoever checks it before it takes the place of
+    /// another.
+    ///
+    /// # Errors
+    /// [`OutputError::Write`].
+    pub fn draft(&mut self) -> Result<&Path, OutputError> {
+        if let Err(error) = self.sink.flush() {
+            return Err(OutputError::Write { path: self.path.clone(), error });
+        }
+        Ok(self.sink.get_ref().path())
+    }
+
     /// Flushes to the disk and moves the file into place, over an older one if there is one.
     ///
     /// # Errors
@@ -181,6 +193,21 @@ mod tests {
         fs::write(&path, "old").expect("writable");
         AtomicFile::write(&path, |file| file.write_all(b"new")).expect("writes");
         assert_eq!(fs::read_to_string(&path).expect("readable"), "new");
+        assert_eq!(names(folder.path()), ["run.json"]);
+    }
+
+    #[test]
+    fn a_draft_is_whole_and_touches_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("run.json");
+        fs::write(&path, "old").expect("writable");
+        let mut file = AtomicFile::create(&path).expect("writable");
+        file.write_all(b"new").expect("writes");
+        let draft = file.draft().expect("flushes").to_owned();
+        assert_eq!(fs::read_to_string(&draft).expect("readable"), "new");
+        assert_eq!(draft.parent(), path.parent());
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "old");
         assert_eq!(names(folder.path()), ["run.json"]);
     }
 

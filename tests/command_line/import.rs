@@ -209,6 +209,8 @@ fn refusals() {
         (3, vec!["missing.log"]),
         (3, vec!["."]),
         (2, vec!["-", "-"]),
+        (3, vec!["server.log", "./server.log"]),
+        (2, vec!["server.log", "--out", "nowhere/mine.toml"]),
         (2, vec!["server.log", "--out", "there.toml"]),
         (2, vec!["server.log", "--out", "server.log", "--force"]),
         (3, vec!["server.log", "--profile", "nobody"]),
@@ -221,6 +223,97 @@ fn refusals() {
     insta::assert_snapshot!("import_refusals", said.join("\n"));
     assert_eq!(fs::read(folder.path().join("there.toml")).expect("there"), b"kept");
     import(folder.path(), &["server.log", "--out", "there.toml", "--force"]).done();
+}
+
+#[test]
+fn an_older_file_beside_a_scenario_stays_where_the_new_one_fails() {
+    let no_tokens =
+        "INFO 11-30 09:00:01 [scheduler.py:239] Chunked prefill is enabled with max_num_batched_tokens=0.\n";
+    let folder = folder(&[
+        ("bench.json", fixture("bench_vllm.json").as_bytes()),
+        ("server.log", no_tokens.as_bytes()),
+        ("mine.toml", b"old"),
+        ("mine.requests.csv", b"old"),
+    ]);
+    let files = names(folder.path());
+    let answer = import(folder.path(), &["bench.json", "server.log", "--out", "mine.toml", "--force"]);
+    let message = answer.refused(3);
+    assert!(message.contains("max_num_batched_tokens"), "{message}");
+    assert_eq!(names(folder.path()), files, "nothing is left behind");
+    for name in ["mine.toml", "mine.requests.csv"] {
+        assert_eq!(fs::read(folder.path().join(name)).expect("there"), b"old", "{name}");
+    }
+    import(folder.path(), &["bench.json", "--out", "mine.toml", "--force"]).done();
+    assert_ne!(fs::read(folder.path().join("mine.requests.csv")).expect("there"), b"old");
+}
+
+/// A pipe gives its bytes once.
+#[test]
+fn a_trace_from_a_pipe_is_copied_whole() {
+    let rows: String = (0..20_000).map(|second| format!("{second},100,{}\n", second % 50 + 1)).collect();
+    let trace = format!("arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}");
+    let folder = folder(&[]);
+    let mut child = command_in(folder.path(), &["import", "/dev/stdin", "--out", "mine.toml"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    child.stdin.take().expect("a pipe").write_all(trace.as_bytes()).expect("read");
+    let answer: Answer = child.wait_with_output().expect("ends").into();
+    answer.done();
+    let copied = fs::read_to_string(folder.path().join("mine.requests.csv")).expect("written");
+    assert_eq!(copied.lines().count(), 20_001);
+    sim_in(folder.path(), &["check", "mine.toml"]).done();
+}
+
+#[test]
+fn absurd_numbers_are_answers() {
+    let line = |text: &str| format!("(APIServer pid=1) INFO 11-30 09:02:10 [a.py:1] {text}\n");
+    let most = u64::MAX;
+    let throughput = |running: u64| {
+        line(&format!(
+            "Engine 000: Avg prompt throughput: 1e300 tokens/s, Avg generation throughput: 1e300 tokens/s, Running: {running} \
+             reqs, Waiting: 0 reqs"
+        ))
+    };
+    let row = |tokens: u64| line(&format!("| {tokens} | {tokens} | 0 | FULL | {most} |"));
+    let table = ["**CUDAGraph Config Settings:**", "- Mode: FULL", "- Capture sizes: [4294967295]"].map(line).concat()
+        + &line("| Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |")
+        + &row(8)
+        + &row(4)
+        + &row(4_294_967_295);
+    let sizes = |count: u64| {
+        line(&format!("Batchsize forward time stats (batchsize, count, median_time(ms)): [(4294967295, {count}, 6.9)]"))
+    };
+    let step = |tokens: u64| {
+        line(&format!(
+            "Iteration({most}): {tokens} context requests, {tokens} context tokens, {tokens} generation requests, {tokens} \
+             generation tokens, iteration elapsed time: 1e308 ms"
+        ))
+    };
+    let arguments = format!(
+        "[2025-07-29 18:14:22] server_args=ServerArgs(model_path='m', cuda_graph_max_bs=4294967295, max_running_requests={most}, \
+         chunked_prefill_size={most}, decode_log_interval={most}, context_length={most})\n"
+    );
+    let decode = "[2025-07-29 18:14:22] Decode batch, #running-req: 4294967295, cuda graph: True\n";
+    let prefill =
+        "[2025-07-29 18:14:22] Prefill batch, #new-seq: 4294967295, #new-token: 4294967295, #running-req: 4294967295\n";
+    let passes = "sglang:cuda_graph_passes_total{mode=\"decode_none\",a=\"1\"} 1e300\n";
+    let logs = [
+        throughput(most),
+        throughput(4_294_967_295) + &throughput(1024) + &throughput(1),
+        table,
+        sizes(most) + &sizes(5) + &sizes(3),
+        step(most) + &step(4_294_967_295) + &step(2_147_483_648),
+        arguments.clone() + decode + &decode.replace("4294967295", "3").repeat(2) + prefill,
+        arguments + passes,
+        passes.to_owned() + &passes.replace("a=\"1\"", "a=\"2\""),
+    ];
+    for log in logs {
+        let answer = imported(log.as_bytes());
+        assert!(matches!(answer.code, Some(0 | 3)), "{:?} {log}\n{}", answer.code, answer.stderr);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `sim import`: what a server printed, as a scenario.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +106,11 @@ fn check_usage(arguments: &Arguments) -> Result<(), Failure> {
         let message = format!("{} exists already", printable(&out.display().to_string()));
         return refuse(message, "choose another name, or replace it with --force");
     }
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let message = format!("{} is no folder", printable(&folder.display().to_string()));
+        return refuse(message, "make it first, or choose another place");
+    }
     Ok(())
 }
 
@@ -179,6 +185,23 @@ fn beside(out: Option<&Path>, file: &Path) -> String {
     file.canonicalize().unwrap_or_else(|_| file.to_owned()).display().to_string()
 }
 
+/// A file with this content.
+fn filled(mut file: AtomicFile, text: &str) -> Result<AtomicFile, OutputError> {
+    let path = file.path().to_owned();
+    file.write_all(text.as_bytes()).map_err(|error| OutputError::Write { path, error })?;
+    Ok(file)
+}
+
+/// The scenario on the file beside it under the name that this has until it is put into place: an older one must stay where
+/// the check fails.
+fn on_draft<'a>(text: &'a str, beside: Option<&mut AtomicFile>) -> Result<Cow<'a, str>, OutputError> {
+    let Some(file) = beside else { return Ok(Cow::Borrowed(text)) };
+    let quoted = |name: String| toml::Value::String(name).to_string();
+    let name = quoted(name_of(Some(file.path())));
+    let draft = quoted(name_of(Some(file.draft()?)));
+    Ok(Cow::Owned(text.replace(&name, &draft)))
+}
+
 /// Checks the scenario as any command would, and puts it where it was asked for, with the file beside it if it needs one.
 fn deliver(
     arguments: &Arguments,
@@ -190,25 +213,14 @@ fn deliver(
     let base = arguments.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let label = arguments.out.as_ref().map_or_else(|| "<scenario>".to_owned(), |file| file.display().to_string());
     let trace = found.requests.as_mut().and_then(|requests| requests.trace.take()).map(|trace| trace.place);
-    let mut beside = None;
-    if let Some(TracePlace::Beside(trace)) = trace {
-        beside = Some(trace.path().to_owned());
-        trace.finish()?;
-    }
+    let mut beside = match trace {
+        Some(TracePlace::Beside(trace)) => Some(trace.into_file()),
+        _ => None,
+    };
     if let Some(csv) = &written.steps_csv {
-        let mut file = folder.create("steps")?;
-        beside = Some(file.path().to_owned());
-        let path = file.path().to_owned();
-        let failed = |error| OutputError::Write { path, error };
-        file.write_all(csv.as_bytes()).map_err(failed)?;
-        file.finish()?;
+        beside = Some(filled(folder.create("steps")?, csv)?);
     }
-    let checked = Scenario::parse(&written.text, &label, base);
-    if let (Err(_), Some(file)) = (&checked, &beside) {
-        // It belongs to nothing.
-        let _ = std::fs::remove_file(file);
-    }
-    checked?;
+    Scenario::parse(&on_draft(&written.text, beside.as_mut())?, &label, base)?;
     let not_read = found.not_read().into_iter().map(|sentence| Warning::general("not_read", sentence));
     let assumed = written.assumed.iter().map(|sentence| Warning::general("assumed", sentence));
     let unresolved = written.unresolved.iter().map(|sentence| Warning::general("not_told", sentence));
@@ -216,7 +228,12 @@ fn deliver(
     let Some(file) = &arguments.out else {
         return out.write_all(written.text.as_bytes()).map_err(Failure::Stdout);
     };
-    AtomicFile::write(file, |sink| sink.write_all(written.text.as_bytes()))?;
+    // Both are whole before either takes the place of an older one.
+    let scenario = filled(AtomicFile::create(file)?, &written.text)?;
+    if let Some(beside) = beside {
+        beside.finish()?;
+    }
+    scenario.finish()?;
     let names: Vec<String> = found.sources.iter().map(|source| one_line(&source.origin.name)).collect();
     let label = one_line(&label);
     writeln!(out, "{label}: {} from {}; next: sim propose {label}", written.traffic, names.join(", "))

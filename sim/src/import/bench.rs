@@ -1,5 +1,7 @@
 //! Results of `vllm bench serve` (one JSON object) and of SGLang's `bench_serving` (one a line).
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,6 +22,8 @@ pub struct Bench {
     pub measured: Vec<(&'static str, f64)>,
     /// Results in the source: the last one is this.
     pub runs: u64,
+    /// What is not kept of a rate that rose or fell, in a sentence.
+    pub ramp: Option<String>,
 }
 
 /// How requests were sent.
@@ -62,6 +66,9 @@ struct ResultFile {
     failed: Option<f64>,
     request_rate: Option<Value>,
     burstiness: Option<f64>,
+    ramp_up_strategy: Option<String>,
+    ramp_up_start_rps: Option<f64>,
+    ramp_up_end_rps: Option<f64>,
     max_concurrency: Option<f64>,
     total_input_tokens: Option<f64>,
     total_output_tokens: Option<f64>,
@@ -110,6 +117,7 @@ impl Bench {
     /// # Errors
     /// What is wrong with it, in a sentence.
     pub fn read(text: &str) -> Result<Self, String> {
+        let text = &*without_python_numbers(text);
         let (file, runs) = match serde_json::from_str::<ResultFile>(text) {
             Ok(file) => (file, 1),
             Err(whole) => {
@@ -158,8 +166,18 @@ impl Bench {
         };
         let starts: Option<Vec<f64>> = each.iter().map(|(start, ..)| *start).collect();
         let failed = if each.is_empty() { whole(file.failed) } else { failed };
-        let sent = Self::sent(file, starts.filter(|starts| starts.len() > 1), completed);
-        Ok(Self { completed, failed, sent, lengths, measured: file.measured(), runs })
+        let mut sent = Self::sent(file, starts.filter(|starts| starts.len() > 1), completed);
+        let ramp = if matches!(sent, Sent::At(_)) { None } else { file.ramp()? };
+        let ramp = ramp.map(|ramp| {
+            let Ramp { strategy, from, to } = ramp;
+            let rate = ramp.mean();
+            sent = Sent::Rate { rate, burstiness: file.burstiness() };
+            format!(
+                "The client went from {from} to {to} requests a second ({strategy}); here they arrive at the mean, {rate:.3}, all \
+                 along. A result with start_times has each."
+            )
+        });
+        Ok(Self { completed, failed, sent, lengths, measured: file.measured(), runs, ramp })
     }
 
     fn sent(file: &ResultFile, starts: Option<Vec<f64>>, completed: u64) -> Sent {
@@ -173,9 +191,76 @@ impl Bench {
         let concurrency = limit.map_or(all, |most| (most as u32).min(all));
         // `inf` is a word in JSON, or a number that is none.
         let rate = file.request_rate.as_ref().and_then(Value::as_f64).filter(|rate| rate.is_finite() && *rate > 0.0);
-        let burstiness = file.burstiness.filter(|shape| shape.is_finite() && *shape > 0.0).unwrap_or(1.0);
-        rate.map_or(Sent::Closed { concurrency }, |rate| Sent::Rate { rate, burstiness })
+        rate.map_or(Sent::Closed { concurrency }, |rate| Sent::Rate { rate, burstiness: file.burstiness() })
     }
+}
+
+/// A rate that changes from request to request.
+#[derive(Clone, Copy, Debug)]
+struct Ramp<'a> {
+    /// `linear` or `exponential`.
+    strategy: &'a str,
+    /// Requests per second at the first.
+    from: f64,
+    /// Requests per second at the last.
+    to: f64,
+}
+
+impl Ramp<'_> {
+    /// All requests by all the time that they took, 1/s: the rate of each is between both ends by its place among all, so the
+    /// gaps, which are one by it, are averaged.
+    fn mean(&self) -> f64 {
+        let Self { strategy, from, to } = *self;
+        let growth = (to / from).ln();
+        if growth.abs() < 1e-9 {
+            from
+        } else if strategy == "exponential" {
+            growth / (from.recip() - to.recip())
+        } else {
+            (to - from) / growth
+        }
+    }
+}
+
+impl ResultFile {
+    /// Shape of the gaps; 1 where it is not told.
+    fn burstiness(&self) -> f64 {
+        self.burstiness.filter(|shape| shape.is_finite() && *shape > 0.0).unwrap_or(1.0)
+    }
+
+    /// How the rate changed, if it did.
+    fn ramp(&self) -> Result<Option<Ramp<'_>>, String> {
+        let Some(strategy) = self.ramp_up_strategy.as_deref() else { return Ok(None) };
+        let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        match (self.ramp_up_start_rps.filter(is_rate), self.ramp_up_end_rps.filter(is_rate)) {
+            (Some(from), Some(to)) if ["linear", "exponential"].contains(&strategy) => {
+                Ok(Some(Ramp { strategy, from, to }))
+            }
+            _ => Err(format!("its rate changed ({strategy}) in a way that is not known here")),
+        }
+    }
+}
+
+/// Without the numbers that Python writes and JSON does not have: `NaN` and `Infinity` become `null`, as which they count.
+fn without_python_numbers(text: &str) -> Cow<'_, str> {
+    const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !WORDS.iter().any(|word| text.contains(word)) {
+        return Cow::Borrowed(text);
+    }
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    let (mut quoted, mut escaped) = (false, false);
+    while let Some(letter) = rest.chars().next() {
+        if let Some(word) = WORDS.iter().find(|word| !quoted && rest.starts_with(**word)) {
+            kept.push_str("null");
+            rest = &rest[word.len()..];
+            continue;
+        }
+        quoted ^= letter == '"' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        kept.push(letter);
+        rest = &rest[letter.len_utf8()..];
+    }
+    Cow::Owned(kept)
 }
 
 /// A count; zero where there is none.
@@ -219,6 +304,39 @@ mod tests {
         let bench = Bench::read(&format!("{{\"completed\": 1}}\n{line}\n")).expect("results");
         assert_eq!((bench.runs, bench.completed), (2, 10));
         assert_eq!(bench.lengths, BenchLengths::Mean { prompt: 101, output: 20 });
+    }
+
+    #[test]
+    fn numbers_of_python_are_none() {
+        let line = DETAILED.replace("4.0", "Infinity").replace("51.25", "NaN").replace("timeout", "a \\\"NaN");
+        let bench = Bench::read(&line).expect("a result");
+        assert_eq!(bench.sent, Sent::Closed { concurrency: 2 });
+        assert_eq!(bench.measured, [("duration", 12.5), ("request_throughput", 0.16)]);
+        assert_eq!(without_python_numbers(r#"{"NaN": -Infinity, "a": "\"NaN"}"#), r#"{"NaN": null, "a": "\"NaN"}"#);
+    }
+
+    #[test]
+    fn a_rate_that_rises_is_said_and_its_mean_taken() {
+        let with = |ramp: &str| Bench::read(&DETAILED.replace("4.0", &format!("\"inf\", {ramp}")));
+        let ramp = |strategy: &str| {
+            let keys = format!(r#""ramp_up_strategy": "{strategy}", "ramp_up_start_rps": 1, "ramp_up_end_rps": 20"#);
+            let bench = with(&keys)?;
+            let Sent::Rate { rate, .. } = bench.sent else { panic!("{:?}", bench.sent) };
+            assert!(bench.ramp.expect("said").contains("from 1 to 20"));
+            // The same from the gaps, one by one.
+            let place = |at: u32| (f64::from(at) + 0.5) / 10_000.0;
+            let gap = |place: f64| match strategy {
+                "linear" => 1.0 / (1.0 + 19.0 * place),
+                _ => 20.0_f64.powf(-place),
+            };
+            let seconds: f64 = (0..10_000).map(|at| gap(place(at))).sum();
+            assert!((rate - 10_000.0 / seconds).abs() < 1e-4, "{strategy} {rate}");
+            Ok::<_, String>(rate)
+        };
+        assert!(ramp("linear").expect("known") > ramp("exponential").expect("known"));
+        assert!(with(r#""ramp_up_strategy": "steps""#).is_err());
+        let times = with(r#""ramp_up_strategy": "steps", "start_times": [1.0, 2.0, 3.0]"#);
+        assert!(times.is_ok_and(|bench| bench.ramp.is_none()), "the times say it all");
     }
 
     #[test]

@@ -39,6 +39,15 @@ pub enum ImportError {
         #[help]
         help: String,
     },
+    /// A source was given before, perhaps under another name.
+    #[error("{name} holds what {other} holds: its steps would count twice")]
+    #[diagnostic(help("give it once"))]
+    Twice {
+        /// The source.
+        name: String,
+        /// The one before it.
+        other: String,
+    },
     /// A source says what steps cost, not which steps there are.
     #[error("{name} says how long steps take, not which steps a server ran: it is no traffic")]
     #[diagnostic(help("`sim fit` makes a profile of such figures"))]

@@ -14,6 +14,9 @@ use crate::record::hexadecimal;
 /// Longest line that is kept, in bytes; of a longer one the beginning is.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of a line after which it is no line: a device or a pipe without an end.
+const LINE_BYTES_SKIPPED_MAX: u64 = 1 << 26;
+
 /// What is looked at to tell what a source is, in bytes.
 const HEAD_BYTES: usize = 1 << 16;
 
@@ -37,6 +40,8 @@ pub struct Input {
     raw: Arc<Mutex<Hashed>>,
     unpacked: BufReader<Box<dyn Read + Send>>,
     head: Vec<u8>,
+    /// Whether it may have no end.
+    is_endless: bool,
 }
 
 /// What a source was, once it is read.
@@ -141,12 +146,16 @@ impl Input {
         let raw = Arc::new(Mutex::new(Hashed { inner, hash: Sha256::new(), bytes: 0 }));
         let magic = first(&mut Shared(Arc::clone(&raw)), 4)?;
         let packed = Cursor::new(magic.clone()).chain(Shared(Arc::clone(&raw)));
-        let (packing, unpacked): (Packing, Box<dyn Read + Send>) = match magic.as_slice() {
-            [0x1f, 0x8b, ..] => (Packing::Gzip, Box::new(MultiGzDecoder::new(BufReader::new(packed)))),
-            [0x28, 0xb5, 0x2f, 0xfd] => (Packing::Zstd, Box::new(ZstdFrames::new(packed)?)),
-            _ => (Packing::Plain, Box::new(packed)),
+        let packing = packing_of(&magic);
+        let unpacked: Box<dyn Read + Send> = match packing {
+            Packing::Gzip => Box::new(MultiGzDecoder::new(BufReader::new(packed))),
+            Packing::Zstd => Box::new(ZstdFrames::new(packed)?),
+            Packing::Plain => Box::new(packed),
         };
         let mut unpacked = BufReader::with_capacity(HEAD_BYTES, unpacked);
+        if packing != Packing::Plain && unpacked.fill_buf().is_ok_and(|bytes| packing_of(bytes) != Packing::Plain) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is packed twice: unpack it once"));
+        }
         let mut head = Vec::new();
         let fault = (&mut unpacked).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
         // A source that breaks off still has a beginning: the fault shows where it is read.
@@ -154,7 +163,7 @@ impl Input {
             Some(fault) => Box::new(Cursor::new(head.clone()).chain(Broken(Some(fault)))),
             None => Box::new(Cursor::new(head.clone()).chain(unpacked)),
         };
-        Ok(Self { name, packing, raw, unpacked: BufReader::with_capacity(HEAD_BYTES, whole), head })
+        Ok(Self { name, packing, raw, unpacked: BufReader::with_capacity(HEAD_BYTES, whole), head, is_endless: false })
     }
 
     /// The first bytes, unpacked.
@@ -174,8 +183,9 @@ impl Input {
         }
         line.number += 1;
         line.is_cut = line.bytes.len() > LINE_BYTES_MAX && line.bytes.last() != Some(&b'\n');
-        if line.is_cut {
-            self.unpacked.skip_until(b'\n')?;
+        if line.is_cut && skip_line(&mut self.unpacked, LINE_BYTES_SKIPPED_MAX)?.is_none() {
+            self.is_endless = true;
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is longer than 64 MiB: this is no text"));
         }
         if line.number == 1 && line.bytes.starts_with(b"\xef\xbb\xbf") {
             line.bytes.drain(..3);
@@ -193,13 +203,15 @@ impl Input {
         Ok((read as u64 <= limit).then_some(bytes))
     }
 
-    /// Reads what is left of the source, for its hash, and says what it was.
+    /// Reads what is left of the source, for its hash, and says what it was; what seems to have no end is left there.
     ///
     /// # Errors
     /// If reading fails on the way.
     pub fn finish(self) -> io::Result<Origin> {
-        let Self { name, packing, raw, .. } = self;
-        io::copy(&mut Shared(Arc::clone(&raw)), &mut io::sink())?;
+        let Self { name, packing, raw, is_endless, .. } = self;
+        if !is_endless {
+            io::copy(&mut Shared(Arc::clone(&raw)), &mut io::sink())?;
+        }
         let raw = raw.lock().unwrap_or_else(PoisonError::into_inner);
         let sha256 = hexadecimal(&raw.hash.clone().finalize());
         Ok(Origin { name, packing, sha256, bytes: raw.bytes })
@@ -229,6 +241,32 @@ impl RawLine {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// How a source is packed that begins with these bytes.
+fn packing_of(bytes: &[u8]) -> Packing {
+    match bytes {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+        _ => Packing::Plain,
+    }
+}
+
+/// Passes over the rest of a line; `None` if it is not over after so many bytes.
+fn skip_line(input: &mut impl BufRead, most: u64) -> io::Result<Option<u64>> {
+    let mut skipped = 0;
+    while skipped < most {
+        let bytes = input.fill_buf()?;
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(bytes.len(), |end| end + 1);
+        let is_over = end.is_some() || bytes.is_empty();
+        input.consume(length);
+        skipped += length as u64;
+        if is_over {
+            return Ok(Some(skipped));
+        }
+    }
+    Ok(None)
 }
 
 /// The first bytes, as many as asked for or as there are.
@@ -308,6 +346,28 @@ mod tests {
         for cut in 0..zstd("x").len() {
             let _ = Input::of("a".to_owned(), Box::new(Cursor::new(zstd("x")[..cut].to_vec())));
         }
+    }
+
+    #[test]
+    fn what_is_packed_twice_is_refused() {
+        let mut twice = GzEncoder::new(Vec::new(), Compression::fast());
+        twice.write_all(&gzip("a line\n")).expect("memory");
+        for packed in [twice.finish().expect("memory"), compress_to_vec(&gzip("x")[..], CompressionLevel::Fastest)] {
+            let refused = Input::of("a".to_owned(), Box::new(Cursor::new(packed))).err().expect("refused");
+            assert!(refused.to_string().contains("packed twice"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_is_left() {
+        let mut input = Input::of("a".to_owned(), Box::new(io::repeat(b'x'))).expect("opens");
+        let refused = input.next_line(&mut RawLine::default()).expect_err("no line");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        let origin = input.finish().expect("ends");
+        assert!(origin.bytes < 2 * LINE_BYTES_SKIPPED_MAX, "{}", origin.bytes);
+        assert_eq!(skip_line(&mut Cursor::new(b"ab\ncd"), 10).expect("memory"), Some(3));
+        assert_eq!(skip_line(&mut Cursor::new(b"cd"), 10).expect("memory"), Some(2));
+        assert_eq!(skip_line(&mut Cursor::new(b"cdefgh"), 4).expect("memory"), None);
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Scrapes {
                 Some("prefill_none") => (&mut passes.prefill, 1),
                 _ => continue,
             };
-            phase[graph] += count.round() as u64;
+            phase[graph] = phase[graph].saturating_add(count.round() as u64);
         }
         (passes != Passes::default()).then_some(passes)
     }
@@ -293,6 +293,11 @@ go_threads 9
         );
         assert_eq!(passes.passes(), Some(Passes { decode: [9120, 880], prefill: [0, 44] }));
         assert_eq!(passes.engines(), [false, true]);
+        let absurd = read(
+            "sglang:cuda_graph_passes_total{mode=\"decode_none\",a=\"1\"} 1e300\n\
+             sglang:cuda_graph_passes_total{mode=\"decode_none\",a=\"2\"} 1e300\n",
+        );
+        assert_eq!(absurd.passes(), Some(Passes { decode: [0, u64::MAX], prefill: [0, 0] }));
     }
 
     #[test]

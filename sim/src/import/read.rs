@@ -70,6 +70,10 @@ pub fn source(path: &Path, kind: Option<Kind>, folder: &Folder, found: &mut Foun
     }
     let Lines { count, replaced, cut, broken } = lines;
     let origin = input.finish().map_err(unreadable)?;
+    if let Some(other) = found.sources.iter().find(|source| source.origin.sha256 == origin.sha256) {
+        let other = calibrate::stderr::printable(&other.origin.name);
+        return Err(ImportError::Twice { name: shown, other });
+    }
     found.sources.push(Source { origin, kind, lines: count, replaced_lines: replaced, cut_lines: cut, broken });
     Ok(())
 }
@@ -237,6 +241,7 @@ fn bench(input: &mut Input, folder: &Folder) -> Result<Requests, ImportError> {
     if bench.runs > 1 {
         unresolved.push(format!("{} holds {} results; the last one is taken.", input.name, bench.runs));
     }
+    unresolved.extend(bench.ramp.clone());
     if bench.failed > 0 {
         unresolved.push(format!("{} requests without an answer are left out.", bench.failed));
     }
@@ -393,7 +398,10 @@ fn trace(
     if !has_arrivals {
         unresolved.push("The trace holds lengths only: requests per second are not told.".to_owned());
     }
-    let is_plain_file = input.packing == Packing::Plain && source.path != Path::new("-");
+    // A pipe gives its bytes once, and nobody after this import finds it again.
+    let is_plain_file = input.packing == Packing::Plain
+        && source.path != Path::new("-")
+        && source.path.metadata().is_ok_and(|there| there.is_file());
     let (passed, place, input) = if is_plain_file {
         let mut passed =
             TraceReader::open(&source, wanted).map_err(ImportError::from).and_then(|it| pass(it, |_| Ok(())));
@@ -405,7 +413,8 @@ fn trace(
     } else {
         if kind == Kind::Mooncake {
             unresolved.push(
-                "A copy of a packed trace holds no shared prompt heads: unpack the file to keep them.".to_owned(),
+                "A copy of a packed or piped trace holds no shared prompt heads: give a plain file to keep them."
+                    .to_owned(),
             );
         }
         let mut beside = Beside::create(folder, if has_arrivals { "arrival,prompt,output" } else { "prompt,output" })?;

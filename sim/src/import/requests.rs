@@ -143,11 +143,9 @@ impl Beside {
         self.0.path()
     }
 
-    /// Puts it into place.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish(self) -> Result<(), ImportError> {
-        Ok(self.0.finish()?)
+    /// The file, for whoever puts it into place.
+    #[must_use]
+    pub fn into_file(self) -> AtomicFile {
+        self.0
     }
 }

@@ -1,4 +1,5 @@
-//! The lines of `--enable-logging-iteration-details`: one a step.
+//! The lines of `--enable-logging-iteration-details`: one a step. Newer releases put the engine before it and the use of the
+//! KV cache behind it.
 
 use thiserror::Error;
 
@@ -30,12 +31,17 @@ pub struct IterationFault {
 }
 
 impl Iteration {
-    /// Reads a line without its prefix; `Ok(None)` if it is about something else.
+    /// Reads a line without its prefix; `Ok(None)` if it is about something else, or about a step that a rank without
+    /// requests runs to keep the others company.
     ///
     /// # Errors
     /// If it begins as such a line and cannot be read: it may be cut off.
     pub fn read(text: &str) -> Result<Option<Self>, IterationFault> {
-        let Some(rest) = text.trim().strip_prefix("Iteration(") else { return Ok(None) };
+        let text = text.trim();
+        let Some(rest) = without_engine(text).strip_prefix("Iteration(") else { return Ok(None) };
+        if text.contains("(dummy)") {
+            return Ok(None);
+        }
         let (number, rest) = counted(rest, "): ")?;
         let (context_requests, rest) = counted(rest, " context requests, ")?;
         let (context_tokens, rest) = counted(rest, " context tokens, ")?;
@@ -54,6 +60,15 @@ impl Iteration {
             generation_tokens: small(generation_tokens, " generation tokens")?,
             elapsed_ms: elapsed_ms.ok_or_else(|| fault("a time in ms"))?,
         }))
+    }
+}
+
+/// Without `Engine 000: `.
+fn without_engine(text: &str) -> &str {
+    let numbered = text.strip_prefix("Engine ").and_then(|rest| rest.split_once(": "));
+    match numbered {
+        Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => text,
     }
 }
 
@@ -85,7 +100,12 @@ mod tests {
             elapsed_ms: 23.5,
         };
         assert_eq!(Iteration::read(LINE), Ok(Some(step)));
-        assert_eq!(Iteration::read("Iterations are many"), Ok(None));
+        let newer = format!("Engine 000: {LINE}, GPU KV cache usage: 4.5%");
+        assert_eq!(Iteration::read(&newer), Ok(Some(step)));
+        assert_eq!(Iteration::read(&format!("{newer} (dummy)")), Ok(None), "nobody's step");
+        for other in ["Iterations are many", "Engine 000: Avg prompt", &format!("Engine x: {LINE}")] {
+            assert_eq!(Iteration::read(other), Ok(None), "{other}");
+        }
     }
 
     #[test]
