@@ -225,6 +225,77 @@ fn refusals() {
     import(folder.path(), &["server.log", "--out", "there.toml", "--force"]).done();
 }
 
+/// A statistics line.
+fn statistics(prompts: f64, outputs: f64, running: u32) -> String {
+    format!(
+        "(APIServer pid=1) INFO 11-30 09:02:10 [loggers.py:257] Engine 000: Avg prompt throughput: {prompts} tokens/s, Avg \
+         generation throughput: {outputs} tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache usage: 4.9%\n"
+    )
+}
+
+#[test]
+fn statistics_lines_are_tokens_of_ten_seconds_and_requests_of_a_moment() {
+    let steady = statistics(0.0, 5200.0, 40).repeat(3);
+    let drained = imported((steady.clone() + &statistics(0.0, 4200.0, 1)).as_bytes());
+    assert_eq!(counts(&drained.done()), [2000, 3900], "21 and 40 requests");
+    let bursts = steady + &statistics(0.0, 0.0, 0) + &statistics(3000.0, 4000.0, 0) + &statistics(3.0, 4000.0, 3);
+    let said = imported(bursts.as_bytes());
+    assert!(said.stderr.contains("2 of 5 statistics lines with tokens are left out"), "{}", said.stderr);
+    assert_eq!(counts(&said.done()), [3900]);
+    let nothing = imported(statistics(3000.0, 4000.0, 0).as_bytes()).refused(3);
+    assert!(nothing.contains("its statistics lines"), "{nothing}");
+}
+
+#[test]
+fn drafts_are_accepted_as_the_log_says() {
+    let arguments = "(APIServer pid=1) INFO 11-30 09:00:00 [utils.py:233] non-default args: {'model': 'm', 'max_num_seqs': 128, \
+                     'speculative_config': {'method': 'eagle3', 'num_speculative_tokens': 3}}\n";
+    let drafts = "(APIServer pid=1) INFO 11-30 09:02:10 [metrics.py:100] SpecDecoding metrics: Mean acceptance length: 2.50, \
+                  Accepted throughput: 3000.00 tokens/s, Drafted throughput: 6000.00 tokens/s, Accepted: 30000 tokens, Drafted: \
+                  60000 tokens, Per-position acceptance rate: 0.700, 0.500, 0.300, Avg Draft acceptance rate: 50.0%\n";
+    let log = arguments.to_owned() + &(statistics(0.0, 5000.0, 40) + drafts).repeat(6);
+    assert_eq!(
+        counts(&imported(log.as_bytes()).done()),
+        [3000],
+        "60 s of 5000 tokens/s over 40 requests of 2.5 tokens"
+    );
+    let folder = folder(&[("bench.json", fixture("bench_vllm.json").as_bytes()), ("server.log", log.as_bytes())]);
+    import(folder.path(), &["bench.json", "server.log", "--out", "mine.toml"]).done();
+    let text = fs::read_to_string(folder.path().join("mine.toml")).expect("written");
+    assert!(text.contains("acceptance.rates = [0.7, 0.5, 0.3]  # from the lines about drafts"), "{text}");
+    sim_in(folder.path(), &["run", "mine.toml"]).done();
+}
+
+#[test]
+fn releases_before_graph_modes_run_what_they_ran() {
+    let log = |version: &str, switches: &str| {
+        format!(
+            "INFO 07-11 08:00:00 [api_server.py:1395] vLLM API server version {version}\nINFO 07-11 08:00:08 [core.py:69] \
+             Initializing a V1 LLM engine (v{version}) with config: model='m', max_seq_len=8192, pipeline_parallel_size=2, \
+             compilation_config={{\"level\":3,{switches}\"cudagraph_capture_sizes\":[8,4,2,1]}}\n"
+        ) + &statistics(0.0, 1000.0, 8)
+    };
+    for (version, switches, mode) in [
+        (
+            "0.9.2",
+            "\"use_cudagraph\":true,\"full_cuda_graph\":false,",
+            "\"PIECEWISE\"  # full_cuda_graph at server.log:2",
+        ),
+        ("0.9.2", "\"full_cuda_graph\":true,", "\"FULL\"  # full_cuda_graph at server.log:2"),
+        ("0.9.2", "\"use_cudagraph\":false,", "\"NONE\"  # use_cudagraph at server.log:2"),
+        ("0.8.5", "", "\"PIECEWISE\"  # assumed"),
+        ("0.6.3", "", "\"FULL_DECODE_ONLY\"  # assumed"),
+    ] {
+        let answer = imported(log(version, switches).as_bytes());
+        assert!(answer.stderr.contains("one device stands for the 2 pipeline stages"), "{}", answer.stderr);
+        let text = answer.done();
+        assert!(text.contains(&format!("cudagraph_mode = {mode}\n")), "{version} {switches}\n{text}");
+        assert!(text.contains("async_scheduling = false  # assumed"), "{text}");
+    }
+    let newer = imported(log("0.14.0", "").as_bytes()).done();
+    assert!(!newer.contains("async_scheduling") && !newer.contains("cudagraph_mode = \"PIECEWISE"), "{newer}");
+}
+
 #[test]
 fn an_older_file_beside_a_scenario_stays_where_the_new_one_fails() {
     let no_tokens =
@@ -250,7 +321,8 @@ fn an_older_file_beside_a_scenario_stays_where_the_new_one_fails() {
 /// A pipe gives its bytes once.
 #[test]
 fn a_trace_from_a_pipe_is_copied_whole() {
-    let rows: String = (0..20_000).map(|second| format!("{second},100,{}\n", second % 50 + 1)).collect();
+    let row = |second: u32| format!("{second},100,{}\n", second % 50 + 1);
+    let rows: String = (0..20_000).map(row).collect();
     let trace = format!("arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}");
     let folder = folder(&[]);
     let mut child = command_in(folder.path(), &["import", "/dev/stdin", "--out", "mine.toml"])

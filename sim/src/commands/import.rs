@@ -114,6 +114,10 @@ fn check_usage(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What vLLM has to be asked for.
+const VLLM_HELP: &str = "start vLLM with --cudagraph-metrics (a table every ten seconds while it serves requests) or with \
+                         --enable-logging-iteration-details (a line a step)";
+
 /// There is nothing to make a scenario of.
 fn nothing(found: &Found) -> ImportError {
     let names: Vec<String> = found.sources.iter().map(|source| printable(&source.origin.name)).collect();
@@ -123,12 +127,16 @@ fn nothing(found: &Found) -> ImportError {
             "no steps are in it: looked for `Decode batch` and `Prefill batch` lines, and for metrics beside the ladder of a log",
             "SGLang prints them by itself at log level info, once it serves requests; --decode-log-interval 1 prints every step",
         )
+    } else if !found.log.statistics.is_empty() {
+        (
+            "no steps and no requests are in it: its statistics lines say of no ten seconds how many requests made their tokens",
+            VLLM_HELP,
+        )
     } else {
         (
             "no steps and no requests are in it: looked for CUDA graph tables, `Iteration(…)` lines, `Batchsize forward time stats` lines and \
              SGLang's `Decode batch` lines",
-            "start vLLM with --cudagraph-metrics (a table every ten seconds while it serves requests) or with \
-             --enable-logging-iteration-details (a line a step)",
+            VLLM_HELP,
         )
     };
     ImportError::Nothing { names: names.join(", "), problem: problem.to_owned(), help: help.to_owned() }

@@ -8,7 +8,7 @@ use super::requests::Requests;
 use super::servegen::{Dataset, Window};
 use super::settings::{Known, Place};
 use super::steps::{OpenSteps, SeenSteps, Shape};
-use super::vllm::statistics::INTERVAL_S;
+use super::vllm::statistics::Guesses;
 use crate::limits::DRAFTS_MAX;
 
 /// The engine that a scenario is for.
@@ -82,7 +82,11 @@ pub struct StepSource {
     pub unresolved: Vec<String>,
 }
 
-const STATISTICS: &str = "statistics lines";
+/// Steps that nothing counts.
+pub const STATISTICS: &str = "statistics lines";
+
+/// Share of drafts that is accepted where nothing says so: a common figure of drafting models.
+pub const ACCEPTED: f64 = 0.7;
 
 /// Tokens of a full step where the log does not say its limit: the engine's smallest default.
 const BUDGET_TOKENS: u32 = 2048;
@@ -161,6 +165,34 @@ impl Found {
         // More is refused where the scenario is checked.
         let most = u64::from(DRAFTS_MAX) + 1;
         tokens.map_or(1, |tokens| tokens.clamp(1, most) as u32)
+    }
+
+    /// The share of verifications that accepted at least so many drafts, for each number from one, and who says so; `None` if
+    /// nobody does. SGLang tells only the mean: each draft is taken to be accepted as often as the one before it was.
+    #[must_use]
+    pub fn accepted(&self, engine: Engine) -> Option<(Vec<f64>, &'static str)> {
+        let drafts = self.decode_tokens(engine) - 1;
+        match engine {
+            Engine::Vllm => {
+                let mut rates = self.log.drafts.rates()?;
+                rates.truncate(drafts as usize);
+                Some((rates, "from the lines about drafts"))
+            }
+            Engine::Sglang => {
+                let seen = &self.log.sglang_steps;
+                let beyond_one = seen.accepted_len / seen.verifications - 1.0;
+                (seen.verifications > 0.0 && beyond_one.is_finite())
+                    .then(|| (falling(drafts, beyond_one), "from the mean accept len of the decode lines"))
+            }
+        }
+        .filter(|(rates, _)| !rates.is_empty())
+    }
+
+    /// Tokens that a decode step yields of each request.
+    fn accepted_len(&self, engine: Engine) -> f64 {
+        let drafts = f64::from(self.decode_tokens(engine) - 1);
+        let said = self.log.drafts.accepted_len().filter(|_| drafts > 0.0);
+        said.unwrap_or(1.0 + ACCEPTED * drafts).min(1.0 + drafts)
     }
 
     /// The steps of the source that tells most of each, with what else was there; `None` if none tells of any.
@@ -296,27 +328,40 @@ impl Found {
     /// Steps behind the statistics lines, which every vLLM server prints: a rough guess.
     fn statistics(&self) -> Option<StepSource> {
         let (width, log) = (self.decode_tokens(Engine::Vllm), &self.log);
+        let tokens_a_step = self.accepted_len(Engine::Vllm);
+        let Guesses { by_running, left_out, busy } = log.statistics.guesses(tokens_a_step);
         let budget = log.vllm.settings.whole("max_num_batched_tokens").and_then(|tokens| u32::try_from(tokens).ok());
         let mut steps = SeenSteps::default();
-        for (running, sums) in log.statistics.busy() {
-            let decodes = sums.output_tokens_per_s * INTERVAL_S / f64::from(running);
+        for (running, guess) in by_running {
             let shape = Shape { tokens: running.saturating_mul(width), requests: running, query_len: width };
-            if decodes >= 0.5 {
-                steps.add(shape, decodes.round() as u64);
+            if guess.decodes >= 0.5 {
+                steps.add(shape, guess.decodes.round() as u64);
             }
             let budget = budget.unwrap_or(BUDGET_TOKENS).max(running.saturating_mul(width).saturating_add(1));
             let prompts = budget - (running - 1).saturating_mul(width);
-            let prefills = (sums.prompt_tokens_per_s * INTERVAL_S / f64::from(prompts)).round();
+            let prefills = (guess.prompt_tokens / f64::from(prompts)).round();
             if prefills >= 1.0 {
                 steps.add(Shape { tokens: budget, requests: running, query_len: prompts }, prefills as u64);
             }
         }
-        let unresolved = vec![
+        let mut unresolved = vec![
             "Nothing in the log counts steps. They are guessed from the statistics lines: each stands for as many decode steps \
-             of the running requests as make its output tokens in ten seconds, and for as many full steps as its prompts need. \
-             Batches between two lines and short prefills are not told: start the server with --cudagraph-metrics for more."
+             as make its output tokens in ten seconds, of as many requests as ran on average at its line and at the one before, \
+             and for as many full steps as its prompts need. Batches between two lines and short prefills are not told: start \
+             the server with --cudagraph-metrics before you trust an answer."
                 .to_owned(),
         ];
+        if left_out > 0 {
+            unresolved.push(format!(
+                "{left_out} of {busy} statistics lines with tokens are left out: no request, or too few for their tokens, ran at \
+                 both ends of these ten seconds."
+            ));
+        }
+        if width > 1 {
+            let from =
+                if log.drafts.accepted_len().is_some() { "as the lines about drafts say" } else { "an assumption" };
+            unresolved.push(format!("A decode step yields {tokens_a_step:.2} tokens of each request, {from}."));
+        }
         (!steps.is_empty()).then_some(StepSource { what: STATISTICS, steps, unresolved })
     }
 
@@ -371,5 +416,38 @@ impl Found {
         }
         unresolved.push("Of several prefills in one step the longest is taken to be their mean.".to_owned());
         (!steps.is_empty()).then_some(StepSource { what: "decode and prefill lines", steps, unresolved })
+    }
+}
+
+/// Shares that fall by the same factor from draft to draft and add up to this sum.
+fn falling(drafts: u32, sum: f64) -> Vec<f64> {
+    let shares = |factor: f64| (1..=drafts).map(move |draft| factor.powf(f64::from(draft)));
+    // The sum rises with the factor.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if shares(middle).sum::<f64>() < sum {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    shares(high).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falling_shares_add_up() {
+        for (drafts, sum) in [(1, 0.4), (3, 1.5), (3, 2.999), (15, 4.0)] {
+            let shares = falling(drafts, sum);
+            assert_eq!(shares.len(), drafts as usize);
+            assert!((shares.iter().sum::<f64>() - sum).abs() < 1e-9, "{shares:?}");
+            assert!(shares.is_sorted_by(|before, after| before >= after), "{shares:?}");
+        }
+        assert!(falling(3, 0.0).iter().all(|share| *share < 1e-9));
+        assert_eq!((falling(2, 5.0), falling(0, 1.0)), (vec![1.0, 1.0], Vec::new()));
     }
 }

@@ -135,7 +135,10 @@ fn vllm(line: &str) -> Option<(&str, &str)> {
     if !is_digits_and(day, '-') || !is_digits_and(clock, ':') {
         return None;
     }
-    let text = rest.strip_prefix('[').and_then(|place| place.split_once(']')).map_or(rest, |(_, text)| text);
+    // Releases before 0.8 have no bracket before the place.
+    let bare = || rest.split_once("] ").filter(|(place, _)| place.contains(".py:") && !place.contains(' '));
+    let bracketed = rest.strip_prefix('[').and_then(|place| place.split_once(']'));
+    let text = bracketed.or_else(bare).map_or(rest, |(_, text)| text);
     Some((process, text.strip_prefix(' ').unwrap_or(text)))
 }
 
@@ -184,6 +187,7 @@ mod tests {
             ("(EngineCore_DP0 pid=1) INFO 04-16 16:58:41 [a.py:6] ", "EngineCore_DP0 pid=1", ""),
             ("(EngineCore_DP0 pid=1) INFO 04-16 16:58:41 [a.py:6]", "EngineCore_DP0 pid=1", ""),
             ("INFO 11-29 16:40:40 [forward_context.py:388] Batchsize", "", "Batchsize"),
+            ("INFO 10-11 08:00:00 metrics.py:345] Avg prompt", "", "Avg prompt"),
             ("[2025-07-29 18:14:22 TP0] Decode batch", "TP0", "Decode batch"),
             ("[2025-07-29 18:14:22.123 DP2 TP2 EP2] Decode batch", "DP2 TP2 EP2", "Decode batch"),
             ("[2025-07-29 18:14:22] Decode batch", "", "Decode batch"),

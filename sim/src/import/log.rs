@@ -9,11 +9,12 @@ use super::sglang::server::SglangServer;
 use super::sglang::steps::{PrefillLine, StepLine};
 use super::steps::{OpenSteps, SeenSteps, Shape};
 use super::vllm::batch_sizes::{self, BatchSize};
+use super::vllm::drafts::{Drafts, DraftsLine};
 use super::vllm::graph_table::{self, GraphRow, GraphTable, GraphTableReader, TableStep};
 use super::vllm::iteration::Iteration;
 use super::vllm::server::{VllmServer, graph_mode};
 use super::vllm::startup::{self, StartFact};
-use super::vllm::statistics::{AllStatistics, Statistics};
+use super::vllm::statistics::{AllStatistics, StatisticsLine};
 use crate::limits::{HISTOGRAM_ROWS_MAX, RUNGS_MAX};
 
 /// Adds to a sum by key; a key beyond the most that a histogram holds is counted as left out instead.
@@ -63,6 +64,8 @@ pub struct Log {
     pub decode_width: Option<u32>,
     /// vLLM's statistics lines.
     pub statistics: AllStatistics,
+    /// vLLM's lines about drafts.
+    pub drafts: Drafts,
     /// Steps that are left out because there are too many different ones.
     pub left_out: u64,
     /// Lines that were read, by kind.
@@ -93,7 +96,7 @@ impl Faults {
 }
 
 /// Steps that SGLang tells of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SglangSteps {
     /// Decode lines by running requests and whether a graph ran; they stand for `--decode-log-interval` steps each.
     pub decodes: BTreeMap<(u32, Option<bool>), u64>,
@@ -101,6 +104,10 @@ pub struct SglangSteps {
     pub replays: BTreeMap<u32, u64>,
     /// Prefill lines: requests and tokens that prefill, requests that run beside.
     pub prefills: BTreeMap<(u32, u32, u32), u64>,
+    /// Verifications of drafts in the decode lines.
+    pub verifications: f64,
+    /// What these yielded, tokens.
+    pub accepted_len: f64,
 }
 
 /// The cumulative lines of one process.
@@ -253,6 +260,11 @@ impl Log {
         }
         match StepLine::read(text) {
             Ok(Some(StepLine::Decode(line))) => {
+                if let Some(length) = line.accept_len.filter(|length| length.is_finite() && *length >= 1.0) {
+                    let requests = f64::from(line.running);
+                    self.sglang_steps.verifications += requests;
+                    self.sglang_steps.accepted_len += requests * length;
+                }
                 add(&mut self.sglang_steps.decodes, (line.running, line.cuda_graph), 1, &mut self.left_out);
                 return Some("decode lines");
             }
@@ -267,8 +279,11 @@ impl Log {
             add(&mut self.sglang_steps.replays, requests, 1, &mut self.left_out);
             return Some("replay lines");
         }
-        let (line, engines) = Statistics::read(text)?;
-        (0..engines).for_each(|_| self.statistics.add(&line));
+        if let Some(line) = DraftsLine::read(text) {
+            self.drafts.add(&line);
+            return Some("lines about drafts");
+        }
+        self.statistics.add(origin, &StatisticsLine::read(text)?);
         Some("statistics lines")
     }
 

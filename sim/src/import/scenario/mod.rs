@@ -14,7 +14,7 @@ use calibrate::profile::Profile;
 pub use self::profile::{KnownDevice, nearest};
 use self::text::Text;
 pub use self::text::one_line;
-use super::found::{Engine, Found, Source, StepSource};
+use super::found::{Engine, Found, STATISTICS, Source, StepSource};
 use super::requests::Requests;
 use super::steps::{Bucket, Choice, Resolved};
 
@@ -94,7 +94,8 @@ pub fn of_steps(found: &Found, steps: &StepSource, wish: &Wish) -> Written {
     candidates(&mut body, found, wish, &mut assumed);
     let mut text = head(found, &unresolved, &assumed.0);
     text += &body.finish();
-    let traffic = format!("{} steps of {} shapes", resolved.steps().all, resolved.rows.len());
+    let guessed = if steps.what == STATISTICS { ", guessed," } else { "" };
+    let traffic = format!("{} steps of {} shapes{guessed}", resolved.steps().all, resolved.rows.len());
     Written { text, steps_csv, traffic, assumed: assumed.0, unresolved }
 }
 

@@ -2,11 +2,8 @@
 
 use super::text::Text;
 use super::{Assumed, Wish};
-use crate::import::found::{Engine, Found};
+use crate::import::found::{ACCEPTED, Engine, Found};
 use crate::import::requests::{Arriving, Long, Requests};
-
-/// Share of drafts that is accepted where nothing says so: a common figure of drafting models.
-const ACCEPTED: f64 = 0.7;
 
 /// Requests per second where nothing says so.
 const RATE: f64 = 1.0;
@@ -73,9 +70,22 @@ fn drafts(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
         Engine::Vllm => drafts > 0,
         Engine::Sglang => drafts > 0 && found.log.sglang.settings.word("speculative_algorithm").is_some(),
     };
-    if is_drafting {
-        let from = assumed.note(format!("how many drafts are accepted is not told: each with a share of {ACCEPTED}"));
-        let rates: Vec<String> = (0..drafts).map(|_| ACCEPTED.to_string()).collect();
-        text.key("acceptance.rates", format_args!("[{}]", rates.join(", ")), from);
+    if !is_drafting {
+        return;
     }
+    let rates = |rates: &[String]| format!("[{}]", rates.join(", "));
+    if let Some((accepted, from)) = found.accepted(wish.engine) {
+        let accepted: Vec<String> =
+            accepted.iter().map(|rate| toml::Value::Float(rounded(*rate)).to_string()).collect();
+        text.key("acceptance.rates", rates(&accepted), from);
+    } else {
+        let from = assumed.note(format!("how many drafts are accepted is not told: each with a share of {ACCEPTED}"));
+        let accepted: Vec<String> = (0..drafts).map(|_| ACCEPTED.to_string()).collect();
+        text.key("acceptance.rates", rates(&accepted), from);
+    }
+}
+
+/// A share in thousandths, as logs print it.
+fn rounded(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
 }

@@ -8,6 +8,7 @@ use crate::engine::vllm::options::{PerformanceMode, Version};
 use crate::import::found::{Engine, Found, StepSource};
 use crate::import::settings::{Known, Place};
 use crate::import::steps::SeenSteps;
+use crate::import::vllm::server::VllmServer;
 use crate::import::vllm::startup::StartFact;
 
 /// Keys of `[server.vllm]` that are written as read, in this order.
@@ -47,7 +48,7 @@ pub(super) fn limits(found: &Found, steps: &SeenSteps, wish: &Wish) -> u32 {
 pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
     let server = &found.log.vllm;
     text.line("[server.vllm]");
-    version(text, server.version.as_ref(), server.settings.get("runner").is_none(), assumed);
+    version(text, server, assumed);
     limits_or_defaults(text, found, steps, wish, assumed);
     if steps.is_none() && server.settings.get("max_model_len").is_none() {
         let room = super::room_for_requests(found);
@@ -87,6 +88,14 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
             ranks.value, ranks.place
         ));
     }
+    if let Some(known) = server.settings.get("pipeline_parallel_size")
+        && server.settings.whole("pipeline_parallel_size").is_some_and(|stages| stages > 1)
+    {
+        assumed.note(format!(
+            "one device stands for the {} pipeline stages ({}): each step is priced as one that runs all layers there",
+            known.value, known.place
+        ));
+    }
     if server.starts > 1 {
         assumed.note(format!(
             "the log holds {} starts of a server: its flags are those of the last one, its steps those of all",
@@ -101,17 +110,44 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
     }
 }
 
+/// The first release with asynchronous scheduling unless it is told otherwise.
+const ASYNC_BY_DEFAULT: (u32, u32) = (0, 14);
+
+/// The first release whose default mode has FULL graphs of decodes beside PIECEWISE ones.
+const FULL_AND_PIECEWISE_BY_DEFAULT: (u32, u32) = (0, 11);
+
+/// The first release whose V1 engine is the default.
+const V1_BY_DEFAULT: (u32, u32) = (0, 8);
+
+/// The mode of a release from before modes had their name or today's default: by its switches, with where it is from.
+fn mode_of_old_release(server: &VllmServer, assumed: &mut Assumed) -> Option<(&'static str, String)> {
+    let release = server.release().filter(|release| *release < FULL_AND_PIECEWISE_BY_DEFAULT)?;
+    let settings = &server.settings;
+    let place = |key: &str| settings.get(key).map(|known| format!("{key} at {}", known.place));
+    if settings.is_on("use_cudagraph") == Some(false) {
+        return Some(("NONE", place("use_cudagraph")?));
+    }
+    if settings.is_on("full_cuda_graph") == Some(true) {
+        return Some(("FULL", place("full_cuda_graph")?));
+    }
+    if let Some(place) = place("full_cuda_graph") {
+        return Some(("PIECEWISE", place));
+    }
+    let mode = if release < V1_BY_DEFAULT { "FULL_DECODE_ONLY" } else { "PIECEWISE" };
+    let printed = &server.version.as_ref()?.value;
+    let from = assumed.note(format!("the graph mode is not told: {mode}, the default of vLLM {printed}"));
+    Some((mode, from.to_owned()))
+}
+
 /// The release whose rules apply.
-fn version(text: &mut Text, printed: Option<&Known<String>>, runner_is_open: bool, assumed: &mut Assumed) {
-    let Some(printed) = printed else {
+fn version(text: &mut Text, server: &VllmServer, assumed: &mut Assumed) {
+    let Some(printed) = &server.version else {
         let from = assumed.note("the release is not told: vLLM 0.33.0".to_owned());
         text.key("version", Text::string("0.33.0"), from);
         return;
     };
-    let mut parts = printed.value.split(['.', 'r', '+']);
-    let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
-    let (major, minor) = (number().unwrap_or_default(), number().unwrap_or_default());
-    let rules = if (major, minor) < (0, 32) { "0.31.0" } else { "0.33.0" };
+    let release = server.release().unwrap_or_default();
+    let rules = if release < (0, 32) { "0.31.0" } else { "0.33.0" };
     if printed.value == rules {
         text.key("version", Text::string(rules), &printed.place);
         return;
@@ -120,8 +156,12 @@ fn version(text: &mut Text, printed: Option<&Known<String>>, runner_is_open: boo
         format!("vLLM {} ({}) follows the rules of {rules}, the nearest release known", printed.value, printed.place);
     let from = assumed.note(sentence);
     text.key("version", Text::string(rules), from);
-    if (major, minor) < (0, 29) && runner_is_open {
+    if release < (0, 29) && server.settings.get("runner").is_none() {
         text.key("runner", Text::string("v1"), format_args!("the runner of vLLM {}", printed.value));
+    }
+    if release < ASYNC_BY_DEFAULT && server.settings.get("async_scheduling").is_none() {
+        let from = assumed.note(format!("vLLM {} schedules synchronously unless it is told otherwise", printed.value));
+        text.key("async_scheduling", false, from);
     }
 }
 
@@ -259,6 +299,9 @@ pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) 
     } else {
         if let Some((mode, place)) = mode {
             text.key("cudagraph_mode", Text::string(mode), place);
+            without_graphs = mode == "NONE";
+        } else if let Some((mode, from)) = mode_of_old_release(&found.log.vllm, assumed) {
+            text.key("cudagraph_mode", Text::string(mode), from);
             without_graphs = mode == "NONE";
         }
         match sizes {

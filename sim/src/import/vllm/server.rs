@@ -30,7 +30,7 @@ pub struct VllmServer {
 use Wants::{Real, Sizes, Switch, Whole, Word};
 
 /// Printed names, the keys of a scenario that they are, and their kinds.
-const SETTINGS: [(&str, &str, Wants); 25] = [
+const SETTINGS: [(&str, &str, Wants); 28] = [
     ("max_num_seqs", "max_num_seqs", Whole),
     ("max_num_batched_tokens", "max_num_batched_tokens", Whole),
     ("max_model_len", "max_model_len", Whole),
@@ -56,6 +56,10 @@ const SETTINGS: [(&str, &str, Wants); 25] = [
     ("enforce_eager", "enforce_eager", Switch),
     ("attention_backend", "attention_backend", Word),
     ("method", "spec_method", Word),
+    // Not of a scenario: for the words about them, and for releases before graphs had modes.
+    ("pipeline_parallel_size", "pipeline_parallel_size", Whole),
+    ("full_cuda_graph", "full_cuda_graph", Switch),
+    ("use_cudagraph", "use_cudagraph", Switch),
 ];
 
 impl VllmServer {
@@ -89,11 +93,15 @@ impl VllmServer {
             self.python(rest, place);
             return true;
         }
-        let Some((version, rest)) =
-            text.strip_prefix("Initializing a V1 LLM engine (v").and_then(|rest| rest.split_once(") with config: "))
-        else {
-            return false;
-        };
+        if let Some(rest) = text.strip_prefix("args: Namespace(") {
+            // Releases before 0.8.
+            self.python(rest, place);
+            return true;
+        }
+        let begins =
+            ["Initializing a V1 LLM engine (v", "Initializing an LLM engine (v", "Initializing a V0 LLM engine (v"];
+        let rest = begins.iter().find_map(|begin| text.strip_prefix(begin));
+        let Some((version, rest)) = rest.and_then(|rest| rest.split_once(") with config: ")) else { return false };
         self.version = first_word(version, place);
         self.python(rest, place);
         true
@@ -212,6 +220,14 @@ impl VllmServer {
             return false;
         }
         true
+    }
+
+    /// Major and minor number of the release, if it was printed.
+    #[must_use]
+    pub fn release(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version.as_ref()?.value.split(['.', 'r', '+']);
+        let mut number = || parts.next().and_then(|part| part.parse().ok());
+        Some((number()?, number()?))
     }
 
     fn set(&mut self, key: &'static str, value: Option<Setting>, place: &Place) {
