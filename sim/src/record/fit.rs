@@ -9,7 +9,7 @@ use reports::{FitError, FitFigure, FitHeldOut, FitLeftOut, FitOutlier, FitSource
 
 use super::context::{group, sha256};
 use crate::fit::Read;
-use crate::fit::onto::host::Finding;
+use crate::fit::onto::finding::Finding;
 use crate::fit::onto::log::EngineLog;
 use crate::fit::onto::steps::LoggedSteps;
 use crate::fit::onto::{Fitted, StepErrors};

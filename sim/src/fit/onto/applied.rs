@@ -2,7 +2,8 @@
 
 use calibrate::profile::{Group, Kind, PlanningRange, Profile, ProfileError, Provenance};
 
-use super::host::{Finding, HostFindings};
+use super::finding::{Finding, rounded};
+use super::host::HostFindings;
 use super::start::{StartFindings, bytes};
 
 /// The profile with its fitted figures; `cited` are the logs.
@@ -21,21 +22,6 @@ pub fn profile(
     start_groups(&mut profile, start, cited);
     // What nobody could read is no profile.
     Profile::from_toml(&profile.to_toml(), "the fitted profile")
-}
-
-/// To a thousandth: more digits would say more than a log does.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-/// The figure that a finding makes of a planned one.
-#[must_use]
-pub fn decided(finding: &Finding, planned: f64) -> f64 {
-    match finding {
-        Finding::Fitted { value, .. } => rounded(*value),
-        Finding::Bounded { most, .. } if *most < planned => rounded(*most),
-        Finding::Bounded { .. } | Finding::Silent { .. } => planned,
-    }
 }
 
 /// What a finding says, for a provenance.
@@ -112,8 +98,8 @@ pub fn keep_closed(host: &mut HostFindings, given: &Profile) {
 fn dispatch(profile: &mut Profile, host: &HostFindings, cited: &str) {
     let group = &mut profile.engine.dispatch;
     let findings = [("compiled_us", &host.compiled_us), ("eager_us", &host.eager_us)];
-    group.figures.compiled_us = decided(&host.compiled_us, group.figures.compiled_us);
-    group.figures.eager_us = decided(&host.eager_us, group.figures.eager_us);
+    group.figures.compiled_us = host.compiled_us.decided(group.figures.compiled_us);
+    group.figures.eager_us = host.eager_us.decided(group.figures.eager_us);
     state(group, &findings, cited);
     let is_declared = group.provenance.kind == Kind::Declared;
     let figures = &mut group.figures;
@@ -139,34 +125,44 @@ fn host_group(profile: &mut Profile, host: &HostFindings, cited: &str) {
         ("per_request_us", &host.per_request_us),
         ("padding_bookkeeping_us", &rest),
     ];
-    group.figures.step_overhead_us = decided(&host.step_overhead_us, group.figures.step_overhead_us);
-    group.figures.per_request_us = decided(&host.per_request_us, group.figures.per_request_us);
+    group.figures.step_overhead_us = host.step_overhead_us.decided(group.figures.step_overhead_us);
+    group.figures.per_request_us = host.per_request_us.decided(group.figures.per_request_us);
     state(group, &findings, cited);
 }
 
 fn start_groups(profile: &mut Profile, start: &StartFindings, cited: &str) {
     let capture = &mut profile.machine.capture;
     let findings = [("full_s", &start.full_s), ("piecewise_s", &start.piecewise_s)];
-    let is_said = findings.iter().any(|(_, finding)| matches!(finding, Finding::Fitted { .. }));
-    if capture.provenance.kind == Kind::Declared && is_said {
+    if capture.provenance.kind == Kind::Declared {
         let figures = &mut capture.figures;
-        figures.full_s = decided(&start.full_s, figures.full_s);
-        figures.piecewise_s = decided(&start.piecewise_s, figures.piecewise_s);
-        figures.first_extra_s = 0.0;
+        let (full_s, piecewise_s) = (figures.full_s, figures.piecewise_s);
+        figures.full_s = start.full_s.decided(figures.full_s);
+        figures.piecewise_s = start.piecewise_s.decided(figures.piecewise_s);
+        // The seconds of a log have the first one's extra among them.
+        let is_fitted = findings.iter().any(|(_, finding)| matches!(finding, Finding::Fitted { .. }));
+        if is_fitted || figures.full_s < full_s || figures.piecewise_s < piecewise_s {
+            figures.first_extra_s = 0.0;
+        }
         state(capture, &findings, cited);
     }
-    if let Finding::Fitted { value, .. } = &start.per_capture_s {
-        let group = &mut profile.engine.startup;
-        group.figures.per_capture_s = Some(rounded(*value));
-        state(group, &[("per_capture_s", &start.per_capture_s), ("the other parts", &untold())], cited);
-    }
+    let per_capture_s = &mut profile.engine.startup.figures.per_capture_s;
+    *per_capture_s = match (&start.per_capture_s, *per_capture_s) {
+        // Nobody planned it, so a bound has nothing to cut down.
+        (Finding::Bounded { .. }, None) => None,
+        (Finding::Silent { .. }, planned) => planned,
+        (finding, planned) => Some(finding.decided(planned.unwrap_or_default())),
+    };
+    let of_startup = [("per_capture_s", &start.per_capture_s), ("the other parts", &untold())];
+    state(&mut profile.engine.startup, &of_startup, cited);
     let pool = &mut profile.machine.pool;
-    if pool.provenance.kind == Kind::Declared && matches!(start.executable_bytes, Finding::Fitted { .. }) {
+    if pool.provenance.kind == Kind::Declared {
         let planned = pool.figures.full_executable;
-        let executable = bytes(decided(&start.executable_bytes, planned.0 as f64));
-        (pool.figures.full_executable, pool.figures.piecewise_executable) = (executable, executable);
-        // What the pool's rows take is not known apart: it is among the descriptors' shares.
-        pool.figures.per_row = bytes(0.0);
+        let executable = bytes(start.executable_bytes.decided(planned.0 as f64));
+        if executable != planned {
+            (pool.figures.full_executable, pool.figures.piecewise_executable) = (executable, executable);
+            // What the pool's rows take is not known apart: it is among the descriptors' shares.
+            pool.figures.per_row = bytes(0.0);
+        }
         state(pool, &[("executables", &start.executable_bytes), ("base_bytes", &untold())], cited);
     }
 }

@@ -5,41 +5,12 @@ use calibrate::measure::median;
 use calibrate::profile::Profile;
 
 use super::cells::{Cell, DEVICE_TRUST};
+use super::finding::Finding;
 use crate::cost::Execution;
 use crate::fit::measured_step::Clock;
 
 /// With fewer steps a median has no interval worth the name.
 const SAMPLES_LEAST: u64 = 3;
-
-/// What steps say of one figure.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Finding {
-    /// It is this, within an interval.
-    Fitted {
-        /// The figure.
-        value: f64,
-        /// Its 95 % interval; wider where another figure that is only bounded takes part.
-        interval: [f64; 2],
-        /// Steps that it rests on.
-        samples: u64,
-        /// In words.
-        why: String,
-    },
-    /// It is hidden, and no more than this.
-    Bounded {
-        /// The most that it can be.
-        most: f64,
-        /// Steps that bound it.
-        samples: u64,
-        /// In words.
-        why: String,
-    },
-    /// No step says anything of it.
-    Silent {
-        /// In words.
-        why: String,
-    },
-}
 
 /// What steps say of the host.
 #[derive(Clone, Debug)]
@@ -197,7 +168,7 @@ fn preparation(cells: &[Cell], known: &Known, asynchronous: bool) -> (Finding, F
     };
     let requests: Vec<f64> = revealed.iter().map(|cell| f64::from(cell.key.requests)).collect();
     let device_us = median(&revealed.iter().map(|cell| cell.middle_device_us()).collect::<Vec<_>>());
-    let fit = PreparationFit {
+    let mut fit = PreparationFit {
         slope_us: (!is_spread(&requests)).then_some(known.per_request_us),
         requests,
         rests: revealed.iter().map(|cell| rests(cell)).collect(),
@@ -209,21 +180,26 @@ fn preparation(cells: &[Cell], known: &Known, asynchronous: bool) -> (Finding, F
         "graph steps less the device's time, behind which synchronous scheduling hides nothing of it"
     };
     let samples = samples(&revealed);
-    let [request, step] = fit.costs_us(&fit.medians()).unwrap_or([known.per_request_us, 0.0]);
-    let interval = |value: f64, place: usize, off_us: f64| {
-        let [low, high] =
-            interval_of_medians(&fit.rests, value, |medians| fit.costs_us(medians).map(|costs| costs[place]));
-        [(low - off_us).max(0.0), high + off_us]
+    let costs = |fit: &PreparationFit| fit.costs_us(&fit.medians()).unwrap_or([known.per_request_us, 0.0]);
+    let interval = |fit: &PreparationFit, place: usize, off_us: f64| {
+        let of = |medians: &[f64]| fit.costs_us(medians).map(|costs| costs[place]);
+        let [low, high] = interval_of_medians(&fit.rests, costs(fit)[place], of);
+        [low - off_us, high + off_us]
     };
-    let step_finding =
-        Finding::Fitted { value: step.max(0.0), interval: interval(step, 1, fit.off_us), samples, why: how.to_owned() };
     let request_finding = if fit.slope_us.is_none() {
-        let why = format!("{how}; over their requests");
-        Finding::Fitted { value: request, interval: interval(request, 0, 0.0), samples, why }
+        let [request_us, _] = costs(&fit);
+        let finding = Finding::of(request_us, interval(&fit, 0, 0.0), samples, format!("{how}; over their requests"));
+        // What is kept or cut down is what the step's share has to go with.
+        if !matches!(finding, Finding::Fitted { .. }) {
+            fit.slope_us = Some(finding.decided(known.per_request_us));
+        }
+        finding
     } else {
         let why = "the steps have too few different numbers of requests for a slope".to_owned();
         Finding::Silent { why }
     };
+    let [_, step_us] = costs(&fit);
+    let step_finding = Finding::of(step_us, interval(&fit, 1, fit.off_us), samples, how.to_owned());
     (step_finding, request_finding, Preparation::Fitted(fit))
 }
 
@@ -252,10 +228,21 @@ fn bounded_preparation(graph_cells: &[&Cell], known: &Known) -> (Finding, Findin
     let samples = samples(graph_cells);
     let why = "the preparation hides behind the device in every graph step, or in all but too few".to_owned();
     (
-        Finding::Bounded { most: most_us, samples, why: why.clone() },
-        Finding::Bounded { most: most_each_us, samples, why },
+        Finding::bound(most_us, samples, why.clone()),
+        Finding::bound(most_each_us, samples, why),
         Preparation::Bounded { most_us },
     )
+}
+
+/// Why launches have a bound and no figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    /// The device takes as long as the step.
+    ByDevice,
+    /// A few steps take longer.
+    TooFew,
+    /// The preparation takes as long as the step, or longer.
+    NothingLeft,
 }
 
 /// Steps without a graph, and what their launches are read with.
@@ -304,7 +291,8 @@ impl Launches<'_> {
             .filter(|cell| self.prepared_us(cell).is_some() && cell.reveals_host(self.beside_us(cell)))
             .collect();
         if samples(&revealed) < SAMPLES_LEAST {
-            return self.bounded(&own, !revealed.is_empty(), ops, what);
+            let hidden = if revealed.is_empty() { Hidden::ByDevice } else { Hidden::TooFew };
+            return self.bounded(&own, hidden, ops, what);
         }
         let per_op_us = |us: f64| us / ops - self.known.launch_us;
         let times: Vec<Vec<f64>> = revealed.iter().map(|cell| cell.us.clone()).collect();
@@ -340,23 +328,25 @@ impl Launches<'_> {
                 ([low - less, high + more], why)
             }
         };
-        Finding::Fitted {
-            value: value.max(0.0),
-            interval: [interval[0].max(0.0), interval[1].max(0.0)],
-            samples: samples(&revealed),
-            why,
+        match Finding::of(value, interval, samples(&revealed), why) {
+            // More than the whole step they cannot be.
+            Finding::Silent { .. } => self.bounded(&own, Hidden::NothingLeft, ops, what),
+            finding => finding,
         }
     }
 
     /// The most that operations can take whose launches hide.
-    fn bounded(&self, own: &[&Cell], is_revealed: bool, ops: f64, what: &str) -> Finding {
+    fn bounded(&self, own: &[&Cell], hidden: Hidden, ops: f64, what: &str) -> Finding {
         let most_us = |cell: &&Cell| (cell.middle_us() - self.beside_us(cell)).max(cell.middle_device_us());
         let most = own.iter().map(most_us).fold(f64::INFINITY, f64::min) / ops - self.known.launch_us;
         let why = match self.preparation {
-            _ if is_revealed => format!("too few steps of {what} for a figure with an interval"),
+            _ if hidden == Hidden::TooFew => format!("too few steps of {what} for a figure with an interval"),
+            _ if hidden == Hidden::NothingLeft => {
+                format!("{what} leaves nothing for launches beside the preparation that graph steps show")
+            }
             Preparation::Silent => format!("no graph step parts preparation from launches in {what}"),
             _ => format!("launches of {what} hide behind the device"),
         };
-        Finding::Bounded { most: most.max(0.0), samples: samples(own), why }
+        Finding::bound(most, samples(own), why)
     }
 }

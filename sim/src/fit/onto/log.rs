@@ -15,7 +15,7 @@ use crate::fit::FitError;
 use crate::fit::tables::sheet::shown;
 use crate::import::input::{Input, RawLine};
 use crate::import::line::LogLine;
-use crate::import::sglang::captures::CaptureLine;
+use crate::import::sglang::captures::{self, CaptureLine, CapturedPhase, Worker};
 use crate::import::sglang::steps::{DecodeLine, StepLine};
 use crate::import::vllm::batch_sizes::{self, BatchSize};
 use crate::import::vllm::iteration::Iteration;
@@ -23,6 +23,24 @@ use crate::import::vllm::startup::{self, StartFact};
 
 /// The most steps that are kept of a log: more would not make a figure any surer.
 const STEPS_MAX: usize = 1 << 20;
+
+/// The clock of a progress bar counts whole seconds and leaves out the rest.
+const BAR_OFF_S: f64 = 1.0;
+/// SGLang prints hundredths.
+const PRINTED_OFF_S: f64 = 0.01;
+
+/// Captures that went through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Captured {
+    /// Whether they are FULL graphs; else PIECEWISE.
+    pub full: bool,
+    /// Graphs, at least one.
+    pub graphs: u32,
+    /// How long they took at least, s: what is printed.
+    pub seconds: f64,
+    /// How much longer they may have taken, s: what the printed number leaves out.
+    pub off_s: f64,
+}
 
 /// One log as it was read.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +61,8 @@ pub struct EngineLog {
     pub mingled_decodes: u64,
     /// Sizes of SGLang's decode graphs, requests.
     pub decode_sizes: Vec<u32>,
-    /// Captures that went through: FULL or not, graphs, seconds.
-    pub captured: Vec<(bool, u32, f64)>,
+    /// Captures that went through.
+    pub captured: Vec<Captured>,
     /// What all graphs hold, GiB.
     pub graphs_gib: Option<f64>,
     /// The KV pool, tokens.
@@ -160,19 +178,28 @@ impl EngineLog {
         }
         if let Ok(Some(capture)) = CaptureLine::read(&line.text) {
             self.take_capture(&capture);
+        } else if let Some(sizes) = captures::old_ladder(&line.text) {
+            self.decode_sizes = sizes;
         } else {
             self.take_start(&line.text);
         }
     }
 
     fn take_capture(&mut self, capture: &CaptureLine) {
+        // What is captured for drafting and for prompts has other sizes, and a line of its own.
+        let is_other = matches!(capture.phase, Some(CapturedPhase::Prefill | CapturedPhase::Extend));
+        if capture.worker == Some(Worker::Draft) || is_other {
+            return;
+        }
         if let Some(sizes) = capture.sizes.as_ref().filter(|_| !capture.ended) {
             self.decode_sizes.clone_from(sizes);
         }
         if let (true, Some(seconds)) = (capture.ended, capture.elapsed_s)
+            && seconds >= 0.0
             && !self.decode_sizes.is_empty()
         {
-            self.captured.push((true, self.decode_sizes.len() as u32, seconds));
+            let graphs = self.decode_sizes.len() as u32;
+            self.captured.push(Captured { full: true, graphs, seconds, off_s: PRINTED_OFF_S });
             self.graphs_gib = capture.mem_usage_gb.or(self.graphs_gib);
         }
     }
@@ -180,7 +207,7 @@ impl EngineLog {
     fn take_start(&mut self, text: &str) {
         match startup::read(text) {
             Some(StartFact::Captured { full, graphs, seconds }) if graphs > 0 => {
-                self.captured.push((full, graphs, seconds));
+                self.captured.push(Captured { full, graphs, seconds, off_s: BAR_OFF_S });
             }
             Some(StartFact::GraphPool { actual_gib, .. }) => self.graphs_gib = Some(actual_gib),
             Some(StartFact::KvTokens(tokens)) => self.kv_tokens = Some(tokens),
@@ -262,6 +289,28 @@ mod tests {
     }
 
     #[test]
+    fn captures_of_sglang_are_those_of_decode_graphs_old_and_new() {
+        let old = [
+            "[2025-07-29 18:14:10] Capture cuda graph begin. This can take up to several minutes. avail mem=12.01 GB",
+            "[2025-07-29 18:14:10] Capture cuda graph bs [1, 2, 4, 8]",
+            "[2025-07-29 18:14:20] Capture cuda graph end. Time elapsed: 10.61 s. mem usage=1.93 GB. avail mem=8.16 GB.",
+        ];
+        let new = [
+            "[2025-07-29 18:14:10 TP0] Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, bs=[1, 2, 4, 8]",
+            "[2025-07-29 18:14:20 TP0] Capture target decode CUDA graph end. elapsed=10.61 s, mem usage=1.93 GB, avail mem=8.16 GB.",
+            "[2025-07-29 18:14:20 TP0] Capture draft decode CUDA graph begin. backend=full, num_tokens_per_req=1, bs=[1, 2]",
+            "[2025-07-29 18:14:21 TP0] Capture draft decode CUDA graph end. elapsed=0.50 s, mem usage=0.10 GB, avail mem=8.06 GB.",
+            "[2025-07-29 18:14:21 TP0] Capture target prefill CUDA graph begin. backend=full, num_tokens=[64, 128]",
+            "[2025-07-29 18:14:23 TP0] Capture target prefill CUDA graph end. elapsed=2.00 s, mem usage=0.20 GB, avail mem=7.86 GB.",
+        ];
+        for lines in [&old[..], &new] {
+            let read = log(lines).expect("a start");
+            assert_eq!(read.captured, [Captured { full: true, graphs: 4, seconds: 10.61, off_s: 0.01 }]);
+            assert_eq!((read.decode_sizes, read.graphs_gib), (vec![1, 2, 4, 8], Some(1.93)));
+        }
+    }
+
+    #[test]
     fn a_start_is_read_and_a_foreign_file_is_refused() {
         let read = log(&[
             "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE): 100%|##########| 51/51 [00:21<00:00,  4.77it/s]",
@@ -269,7 +318,11 @@ mod tests {
             "INFO 04-16 16:59:23 [a.py:1] CUDA graph pool memory: 1.68 GiB (actual), 0.67 GiB (estimated), difference: 1.01 GiB.",
         ]);
         let read = read.expect("a start");
-        assert_eq!((read.captured, read.graphs_gib), (vec![(false, 51, 21.0), (true, 35, 17.0)], Some(1.68)));
+        let captured = |full, graphs, seconds| Captured { full, graphs, seconds, off_s: 1.0 };
+        assert_eq!(
+            (read.captured, read.graphs_gib),
+            (vec![captured(false, 51, 21.0), captured(true, 35, 17.0)], Some(1.68))
+        );
         let foreign = log(&["TIMESTAMP,ContextTokens,GeneratedTokens", "1,2,3"]).expect_err("no log");
         assert!(foreign.to_string().starts_with("server.log: no line about steps or a start; the first is TIMESTAMP"));
         assert!(EngineLog::of_text("").is_err());

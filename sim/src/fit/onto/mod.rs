@@ -21,6 +21,7 @@
 
 pub mod applied;
 pub mod cells;
+pub mod finding;
 pub mod host;
 pub mod log;
 pub mod start;

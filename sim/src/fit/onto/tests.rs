@@ -7,7 +7,8 @@ use std::path::Path;
 use calibrate::profile::{Kind, Overlap, Profile};
 use kernels::random::Random;
 
-use super::host::{Finding, HostFindings};
+use super::finding::Finding;
+use super::host::HostFindings;
 use super::log::EngineLog;
 use super::steps::{Server, of_log};
 use super::{Fitted, Onto, StepFile, fit};
@@ -366,6 +367,85 @@ fn measured_groups_stay_and_the_same_log_gives_the_same_profile() {
     let machine_s = given.machine.capture.figures.full_s;
     assert!((per_capture_s - (17.0 / 35.0 - machine_s)).abs() < 2e-3, "{per_capture_s} beside {machine_s}");
     assert_eq!(fit(&onto, &[], &[log]).expect("a profile").profile.to_toml(), fitted.to_toml());
+}
+
+/// A short start, as of a small ladder: the bar is full before its clock has counted a second.
+#[test]
+fn captures_in_no_whole_second_are_bounded_and_make_a_profile() {
+    let bar =
+        |what: &str, clock: &str| format!("Capturing CUDA graphs ({what}): 100%|###| 6/6 [{clock}<00:00, 11.80it/s]\n");
+    let start = |given: &Profile, text: &str| {
+        let log = EngineLog::of_text(text).expect("a start");
+        let logs = [log];
+        fit(&Onto { profile: given, server: None, asynchronous: true }, &[], &logs)
+            .map(|fitted| (fitted.start, fitted.profile))
+    };
+    let given = Profile::builtin("h200-llama-3.1-8b").expect("built in");
+    let text = bar("mixed prefill-decode, PIECEWISE", "00:01") + &bar("decode, FULL", "00:00");
+    let (found, profile) = start(&given, &text).expect("a profile");
+    assert!(matches!(found.full_s, Finding::Bounded { most, .. } if (most - 1.0 / 6.0).abs() < 1e-9), "{found:?}");
+    assert!(matches!(found.piecewise_s, Finding::Fitted { .. }), "{found:?}");
+    let capture = &profile.machine.capture;
+    assert_eq!(capture.figures.full_s.to_string(), "0.07", "planned, at less than the bound");
+    assert!(capture.provenance.method.as_ref().is_some_and(|method| method.contains("full_s not identifiable")));
+    // Both modes, and a planned figure above the bound.
+    let mut slow = given.clone();
+    slow.machine.capture.figures.full_s = 0.3;
+    let both = bar("mixed prefill-decode, PIECEWISE", "00:00") + &bar("decode, FULL", "00:00");
+    let (_, profile) = start(&slow, &both).expect("a profile");
+    let capture = &profile.machine.capture;
+    assert_eq!((capture.figures.full_s.to_string().as_str(), capture.provenance.kind), ("0.167", Kind::Declared));
+    // Beside measured captures the engine's part is bounded, or nothing is left for it.
+    let text = include_str!("../../../../tests/calibrate/double.toml");
+    let mut measured = Profile::from_toml(text, "double.toml").expect("a profile");
+    let (found, profile) = start(&measured, &bar("decode, FULL", "00:00")).expect("a profile");
+    assert!(matches!(found.per_capture_s, Finding::Bounded { .. }), "{found:?}");
+    assert_eq!(profile.engine.startup.figures.per_capture_s, measured.engine.startup.figures.per_capture_s);
+    measured.machine.capture.figures.full_s = 1.0;
+    measured.machine.capture.measured = None;
+    let found =
+        super::start::findings(&[EngineLog::of_text(&bar("decode, FULL", "00:00")).expect("a start")], &measured);
+    assert!(matches!(found.per_capture_s, Finding::Silent { .. }), "{found:?}");
+    // Hundredths of a second, shared out among many graphs, are no nothing.
+    let sizes: Vec<String> = (1..=60).map(|size| size.to_string()).collect();
+    let text = format!(
+        "[2025-07-29 18:14:10] Capture cuda graph bs [{}]\n\
+         [2025-07-29 18:14:20] Capture cuda graph end. Time elapsed: 0.01 s. mem usage=0.00 GB. avail mem=8.16 GB.\n",
+        sizes.join(", ")
+    );
+    let (_, profile) = start(&given, &text).expect("a profile");
+    assert_eq!(profile.machine.capture.figures.full_s.to_string(), "0.000167");
+}
+
+/// A log in which every step takes as long, graphs or none: nothing is left for launches beside the preparation.
+#[test]
+fn launches_for_which_nothing_is_left_are_bounded_and_never_zero() {
+    let [given, _] = profiles(|_| ());
+    let server = server(&given);
+    let line = |number: u32, requests: u32, ms: f64| {
+        format!(
+            "(EngineCore_DP0 pid=1) INFO 07-08 00:00:02 [core.py:359] Iteration({number}): 0 context requests, 0 context tokens, \
+             {requests} generation requests, {requests} generation tokens, iteration elapsed time: {ms:.2} ms\n"
+        )
+    };
+    for asynchronous in [true, false] {
+        let text: String = (0..240_u32)
+            .map(|number| {
+                let requests = [2, 4, 8, 12, 16, 24, 40, 56][number as usize % 8];
+                let slower = if requests <= 16 { 55.0 } else { 50.0 };
+                line(number, requests, slower + f64::from(number % 5) * 0.01)
+            })
+            .collect();
+        let log = EngineLog::of_text(&text).expect("a log");
+        let steps = of_log(&log, Some(&server), Some(700.0)).expect("steps").steps;
+        let files = [StepFile { file: log.file.clone(), sha256: log.sha256.clone(), steps }];
+        let onto = Onto { profile: &given, server: Some(&server), asynchronous };
+        let fitted = fit(&onto, &files, &[log]).expect("a profile");
+        let found = &fitted.host.compiled_us;
+        assert!(matches!(found, Finding::Bounded { most, .. } if *most > 0.0), "{asynchronous}: {found:?}");
+        let compiled_us = fitted.profile.engine.dispatch.figures.compiled_us;
+        assert_eq!(compiled_us.to_string(), "10", "planned, not made up");
+    }
 }
 
 #[test]
