@@ -21,7 +21,7 @@ about:
 - *predicted*: by costs and traffic, and the report's own figure is in neither.
 - *planned*: the same with planning figures, such as 24 MiB a descriptor, for what the report does not give: this is how wrong a
   plan can be before anything is measured.
-- *put in*: the report's figure is in the costs.
+- *put in*: the report's figure is in the costs or the traffic, or follows from what is.
 
 Times, rates and sizes may be 10 % off, shares a point and changes in percent five points: limits for all rows alike. What is
 further off is **bold** and has its reason below the table, or says that none was found; no cost was fitted to a row that says
