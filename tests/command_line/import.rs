@@ -86,6 +86,11 @@ fn a_context_too_long_for_the_nearest_profile_does_not_stop_a_proposal() {
     sim_in(folder.path(), &["propose", "mine.toml"]).done();
 }
 
+/// A record with the line in it.
+fn json(key: &str, line: &str) -> String {
+    serde_json::json!({ key: line, "stream": "stdout", "time": "2026-04-16T16:58:41Z" }).to_string()
+}
+
 #[test]
 fn decoration_changes_nothing() {
     let log = fixture("vllm.log");
@@ -97,6 +102,17 @@ fn decoration_changes_nothing() {
         ("kubectl", each_line(&log, |line| format!("2026-04-16T16:58:41.123456789Z {line}"))),
         ("shown as Markdown", log.replace("**", "").replace("Mode: FULL_AND", "Mode: CUDAGraphMode.FULL_AND")),
         ("journal", each_line(&log, |line| format!("Apr 16 16:58:41 host vllm[123]: {line}"))),
+        ("precise journal", each_line(&log, |line| format!("Apr 16 16:58:41.123456 host vllm[123]: {line}"))),
+        ("journal in ISO", each_line(&log, |line| format!("2026-04-16T16:58:41+0100 host vllm[123]: {line}"))),
+        ("a node's log", each_line(&log, |line| format!("2026-04-16T16:58:41.123456789Z stdout F {line}"))),
+        ("kubectl --prefix", each_line(&log, |line| format!("[pod/vllm-0/vllm] {line}"))),
+        ("swarm", each_line(&log, |line| format!("stack_vllm.1.abc123@node1    | {line}"))),
+        ("compose with times", each_line(&log, |line| format!("vllm-1  | 2026-04-16T16:58:41.123456789Z {line}"))),
+        ("srun --label", each_line(&log, |line| format!("0: {line}"))),
+        ("torchrun", each_line(&log, |line| format!("[rank0]: {line}"))),
+        ("a time in brackets", each_line(&log, |line| format!("[2026-04-16 16:58:41] {line}"))),
+        ("a container's log", each_line(&log, |line| json("log", &format!("{line}\n")))),
+        ("a cloud's log", each_line(&log, |line| json("textPayload", line))),
     ];
     for (what, log) in dressed {
         assert_eq!(scenario(&imported(log.as_bytes()).done()), scenario(&plain), "{what}");
@@ -128,6 +144,43 @@ fn interleaved_processes_are_told_apart() {
     let bare = each_line(&both, |line| line.rsplit("] ").next().unwrap_or_default().to_owned());
     let mixed = imported(bare.as_bytes());
     assert!(mixed.stderr.contains("could not be read"), "{}", mixed.stderr);
+}
+
+/// Two services of one host: their processes have the same names and numbers.
+#[test]
+fn services_of_one_host_are_told_apart() {
+    let table = fixture("vllm_cudagraph_metrics.log");
+    let plain = counts(&imported(table.as_bytes()).done());
+    let doubled: Vec<u64> = plain.iter().map(|count| 2 * count).collect();
+    let both = each_line(&table, |line| format!("vllm-a-1  | {line}\nvllm-b-1  | {line}"));
+    assert_eq!(counts(&imported(both.as_bytes()).done()), doubled);
+    let sizes = |service: &str, count: u64| {
+        format!(
+            "{service}  | (EngineCore_DP0 pid=273) INFO 11-29 16:40:01 [forward_context.py:388] Batchsize forward time stats \
+             (batchsize, count, median_time(ms)): [(8, {count}, 6.91)]\n"
+        )
+    };
+    let log: Vec<String> = (1..=10).flat_map(|n| [sizes("vllm-a-1", 100 * n), sizes("vllm-b-1", 90 * n)]).collect();
+    assert_eq!(counts(&imported(log.concat().as_bytes()).done()), [1900]);
+}
+
+/// Whoever keeps logs in several files cuts them anywhere.
+#[test]
+fn a_log_in_two_files_is_one_log() {
+    let log = fixture("vllm.log");
+    let lines: Vec<&str> = log.split_inclusive('\n').collect();
+    let whole = counts(&imported(log.as_bytes()).done());
+    for cut in 1..lines.len() {
+        let (older, newer) = lines.split_at(cut);
+        let folder = folder(&[("old.log", older.concat().as_bytes()), ("new.log", newer.concat().as_bytes())]);
+        let answer = import(folder.path(), &["old.log", "new.log"]);
+        assert_eq!(counts(&answer.done()), whole, "cut behind line {cut}");
+    }
+    let row = lines.iter().rposition(|line| line.contains("] | ")).expect("a row of a table");
+    let (older, newer) = lines.split_at(row);
+    let folder = folder(&[("old.log", older.concat().as_bytes()), ("new.log", newer.concat().as_bytes())]);
+    let reversed = import(folder.path(), &["new.log", "old.log"]);
+    assert!(reversed.stderr.contains("are the files in order of time?"), "{}", reversed.stderr);
 }
 
 /// A scenario with at most so many steps, or a refusal.
@@ -292,6 +345,15 @@ fn releases_before_graph_modes_run_what_they_ran() {
         assert!(text.contains(&format!("cudagraph_mode = {mode}\n")), "{version} {switches}\n{text}");
         assert!(text.contains("async_scheduling = false  # assumed"), "{text}");
     }
+    let v0 = "INFO 10-11 08:00:00 api_server.py:528] vLLM API server version 0.6.3\nINFO 10-11 08:00:00 api_server.py:529] args: \
+              Namespace(host=None, model='m', max_model_len=8192, max_num_seqs=64)\nINFO 10-11 08:00:05 llm_engine.py:237] \
+              Initializing an LLM engine (v0.6.3) with config: model='m', max_seq_len=8192, chunked_prefill_enabled=False, \
+              use_cached_outputs=False\nINFO 10-11 08:01:00 metrics.py:345] Avg prompt throughput: 819.2 tokens/s, Avg \
+              generation throughput: 800.0 tokens/s, Running: 20 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: \
+              4.0%, CPU KV cache usage: 0.0%.\n";
+    let v0 = imported(v0.as_bytes()).done();
+    assert!(v0.contains("max_num_batched_tokens = 8192  # assumed") && v0.contains("FULL_DECODE_ONLY"), "{v0}");
+    assert_eq!(counts(&v0)[0], 400);
     let newer = imported(log("0.14.0", "").as_bytes()).done();
     assert!(!newer.contains("async_scheduling") && !newer.contains("cudagraph_mode = \"PIECEWISE"), "{newer}");
 }

@@ -283,10 +283,27 @@ impl Found {
         if let Some(tokens) = self.scrapes.counted_tokens() {
             unresolved.push(format!("All its steps together have {tokens} tokens, by its own sum."));
         }
-        if self.scrapes.restarted {
-            unresolved.push("A counter fell between two scrapes: steps before the new start are left out. Scrapes go in order of time.".to_owned());
-        }
+        unresolved.extend(self.servers_of_metrics());
         (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
+    }
+
+    /// Whose steps the metrics count, and since when, where that may not be what was meant.
+    fn servers_of_metrics(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.scrapes.restarted() {
+            sentences.push(
+                "A counter fell between two scrapes: the server began anew, and what it ran before is left out. Scrapes go in \
+                 order of time; if these do not, give them in the other order."
+                    .to_owned(),
+            );
+        }
+        if let Some(servers) = self.scrapes.several_servers() {
+            sentences.push(format!(
+                "The metrics are of several servers or ranks, and their steps are added up: {servers}. One that is in one scrape \
+                 only counts since its start."
+            ));
+        }
+        sentences
     }
 
     /// Steps as SGLang's metrics count them: with a graph and without.
@@ -317,11 +334,12 @@ impl Found {
                 steps.add_open(OpenSteps { least_tokens, most_tokens, may_decode }, count);
             }
         }
-        let unresolved = vec![
+        let mut unresolved = vec![
             "The metrics count passes with a graph and without, not their sizes: any size up to the ceiling, or above it, may be \
              meant. `Decode batch` lines of the log tell more."
                 .to_owned(),
         ];
+        unresolved.extend(self.servers_of_metrics());
         (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
     }
 

@@ -146,7 +146,7 @@ fn of_json(text: &str, first: &str) -> Option<Result<Kind, Stranger>> {
     let has = |name: &str| text.contains(&format!("\"{name}\""));
     if let Ok(Value::Object(row)) = serde_json::from_str(first) {
         let has = |names: &[&str]| names.iter().all(|name| row.contains_key(*name));
-        if has(&["message"]) {
+        if has(&["message"]) || has(&["log", "stream"]) || has(&["textPayload"]) {
             return Some(Ok(Kind::Log));
         }
         if has(&["timestamp", "input_length"]) {
@@ -227,6 +227,7 @@ mod tests {
             ("{\n  \"0\": {\n    \"input_tokens\": \"{}\",\n    \"output_tokens\": \"{}\"", Kind::ServegenDataset),
             ("{\"date\": \"x\", \"num_prompts\": 3, \"request_rate\": \"inf\", \"comp", Kind::Bench),
             ("{\"message\": \"words\"}\n", Kind::Log),
+            ("{\"log\":\"words\\n\",\"stream\":\"stdout\",\"time\":\"2026\"}\n", Kind::Log),
             ("# HELP process_x y\nprocess_x 1\n# TYPE vllm:x counter\n", Kind::Prometheus),
             ("tokens,requests,query_len,count\n", Kind::Steps),
             ("anything else", Kind::Log),

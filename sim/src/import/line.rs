@@ -16,6 +16,8 @@ pub enum Style {
 pub struct LogLine<'a> {
     /// How it begins; `None` if neither way: progress bars, and whatever else writes into a log.
     pub style: Option<Style>,
+    /// The service, pod, unit or task whose output it is, as what carried the line names it; empty where it names none.
+    pub carrier: Cow<'a, str>,
     /// The process or rank that printed it, as its prefix names it: `EngineCore_DP0 pid=1`, `TP0`; empty where it names none.
     pub origin: Cow<'a, str>,
     /// What it says.
@@ -32,21 +34,40 @@ impl<'a> LogLine<'a> {
         match plain(raw) {
             Cow::Borrowed(line) => Self::split(line),
             Cow::Owned(line) => {
-                let LogLine { style, origin, text } = LogLine::split(&line);
-                Self { style, origin: Cow::Owned(origin.into_owned()), text: Cow::Owned(text.into_owned()) }
+                let LogLine { style, carrier, origin, text } = LogLine::split(&line);
+                let [carrier, origin, text] = [carrier, origin, text].map(|part| Cow::Owned(part.into_owned()));
+                Self { style, carrier, origin, text }
             }
         }
     }
 
     fn split(line: &'a str) -> Self {
-        let printed = |line| {
-            let of_vllm = vllm(line).map(|parts| (Some(Style::Vllm), parts));
-            of_vllm.or_else(|| sglang(line).map(|parts| (Some(Style::Sglang), parts)))
-        };
-        let bare = without_carrier(line);
-        let (style, (origin, text)) = printed(line).or_else(|| printed(bare)).unwrap_or((None, ("", bare)));
-        Self { style, origin: Cow::Borrowed(origin), text: Cow::Borrowed(text) }
+        let mut carrier = "";
+        let (style, (origin, text)) = printed(line).unwrap_or_else(|| {
+            let (name, bare) = without_carrier(line);
+            carrier = name;
+            printed(bare).unwrap_or((None, ("", bare)))
+        });
+        Self { style, carrier: Cow::Borrowed(carrier), origin: Cow::Borrowed(origin), text: Cow::Borrowed(text) }
     }
+
+    /// Who speaks: two services of one host have processes of the same names.
+    #[must_use]
+    pub fn speaker(&self) -> String {
+        let Self { carrier, origin, .. } = self;
+        if carrier.is_empty() { origin.to_string() } else { format!("{carrier} | {origin}") }
+    }
+}
+
+/// A line that begins as one of an engine: whose, its process or rank, and its text.
+fn printed(line: &str) -> Option<(Option<Style>, (&str, &str))> {
+    if let Some(parts) = vllm(line) {
+        return Some((Some(Style::Vllm), parts));
+    }
+    let parts = sglang(line)?;
+    // Some collectors put a time in brackets before lines of vLLM.
+    let inside = vllm(parts.1).filter(|_| parts.0.is_empty() && LEVELS.iter().any(|level| parts.1.contains(level)));
+    Some(inside.map_or((Some(Style::Sglang), parts), |parts| (Some(Style::Vllm), parts)))
 }
 
 /// Without escape sequences and line ends. A progress bar writes over itself with carriage returns: the last state counts.
@@ -77,25 +98,50 @@ fn after_escape(sequence: &str) -> &str {
     end.map_or("", |end| &parameters[end + 1..])
 }
 
-/// A line without what carried it put before it: `docker compose` the name of a service (`vllm-1  | `), `kubectl` and other
-/// collectors a time (`2026-04-19T15:31:11.368Z `, `2026-04-19 17:31:11.368 | `), the system journal time, host and unit
-/// (`Apr 16 16:58:41 host vllm[123]: `).
-fn without_carrier(line: &str) -> &str {
-    let mut rest = line;
-    for _ in 0..3 {
-        match service(rest).or_else(|| timestamp(rest)).or_else(|| journal(rest)) {
-            Some(inside) => rest = inside,
-            None => break,
+/// A line without what carried it put before it, and the name in that:
+///
+/// | carrier | before the line |
+/// |---|---|
+/// | `docker compose`, `docker service` | `vllm-1  | `, `stack_vllm.1.abc@node1    | ` |
+/// | `kubectl --prefix` | `[pod/vllm-0/vllm] ` |
+/// | `--timestamps`, other collectors | `2026-04-19T15:31:11.368Z `, `2026-04-19 17:31:11.368 | ` |
+/// | a node's container log | `2026-04-19T15:31:11.368Z stdout F ` |
+/// | the system journal | `Apr 16 16:58:41 host vllm[123]: `, `2026-04-16T16:58:41+0100 host vllm[123]: ` |
+/// | `srun --label`, `torchrun` | `0: `, `[rank0]: ` |
+fn without_carrier(line: &str) -> (&str, &str) {
+    let (mut name, mut rest) = ("", line);
+    let mut is_timed = false;
+    for _ in 0..4 {
+        let named = service(rest).or_else(|| pod(rest)).or_else(|| journal(rest, is_timed)).or_else(|| task(rest));
+        if let Some((inside_name, inside)) = named {
+            name = if name.is_empty() { inside_name } else { name };
+            rest = inside;
+        } else if let Some(inside) = timestamp(rest) {
+            is_timed = true;
+            rest = inside;
+        } else {
+            break;
         }
     }
-    rest
+    (name, rest)
 }
 
-fn service(line: &str) -> Option<&str> {
+fn service(line: &str) -> Option<(&str, &str)> {
     let (name, rest) = line.split_once('|')?;
-    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte));
     (!name.trim_end().is_empty() && name.ends_with(' ') && is_name(name.trim_end()))
-        .then(|| &rest[usize::from(rest.starts_with(' '))..])
+        .then(|| (name.trim_end(), &rest[usize::from(rest.starts_with(' '))..]))
+}
+
+fn pod(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.strip_prefix("[pod/")?.split_once("] ")?;
+    (!name.contains(' ')).then_some((name, rest))
+}
+
+fn task(line: &str) -> Option<(&str, &str)> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let rank = line.strip_prefix("[rank").and_then(|rest| rest.split_once("]: "));
+    rank.or_else(|| line.split_once(": ")).filter(|(number, _)| is_number(number))
 }
 
 fn timestamp(line: &str) -> Option<&str> {
@@ -106,15 +152,25 @@ fn timestamp(line: &str) -> Option<&str> {
     let (clock, rest) = rest.strip_prefix(['T', ' '])?.split_once(' ')?;
     let (hours, _) = clock.split_once(':')?;
     let is_clock = hours.len() == 2 && clock.bytes().all(|byte| byte.is_ascii_digit() || b":.,+-Z".contains(&byte));
-    is_clock.then(|| rest.strip_prefix("| ").unwrap_or(rest))
+    let before = ["| ", "stdout F ", "stderr F "];
+    is_clock.then(|| before.iter().find_map(|before| rest.strip_prefix(before)).unwrap_or(rest))
 }
 
-fn journal(line: &str) -> Option<&str> {
+/// Host and unit; behind a time of another form these are all.
+fn journal(line: &str, is_timed: bool) -> Option<(&str, &str)> {
     let (head, rest) = line.split_once("]: ")?;
     let (before, process) = head.rsplit_once('[')?;
     let is_process = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
-    let words: Vec<&str> = before.split_whitespace().collect();
-    (is_process && words.len() == 5 && words[0].len() == 3 && is_digits_and(words[2], ':')).then_some(rest)
+    let words: Vec<&str> = before.split_whitespace().take(6).collect();
+    let is_clock = |clock: &str| is_digits_and(&clock.replace('.', ":"), ':');
+    let is_head = match words.as_slice() {
+        [month, _, clock, _, _] => month.len() == 3 && is_clock(clock),
+        [_, _] => is_timed,
+        _ => false,
+    };
+    // With the number: each process of a unit has its own.
+    let name = words.iter().rev().nth(1).and_then(|host| head.find(host).map(|at| &head[at..]));
+    (is_process && is_head).then(|| (name.unwrap_or(head), rest))
 }
 
 const LEVELS: [&str; 5] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
@@ -201,6 +257,15 @@ mod tests {
                 "APIServer pid=1",
                 "words",
             ),
+            ("2026-11-30T09:00:00.12Z stdout F INFO 11-30 09:00:00 [a.py:6] words", "", "words"),
+            ("0: (EngineCore pid=7) INFO 11-30 09:00:00 [a.py:6] words", "EngineCore pid=7", "words"),
+            ("[rank0]: INFO 11-30 09:00:00 [a.py:6] words", "", "words"),
+            (
+                "[2026-11-30 09:00:00] (EngineCore pid=7) INFO 11-30 09:00:00 [a.py:6] words",
+                "EngineCore pid=7",
+                "words",
+            ),
+            ("12:30: late", "", "12:30: late"),
             (
                 "Aug 25 14:58:34 sys0 vllm[17578]: (EngineCore pid=7) INFO 08-25 14:58:34 [a.py:6] words",
                 "EngineCore pid=7",
@@ -216,6 +281,32 @@ mod tests {
         for (raw, origin, text) in cases {
             assert_eq!(parts(raw), (origin.to_owned(), text.to_owned()), "{raw:?}");
         }
+    }
+
+    #[test]
+    fn what_carried_a_line_tells_services_of_one_host_apart() {
+        let line = "(EngineCore pid=7) INFO 11-30 09:00:00 [a.py:6] words";
+        for (before, carrier) in [
+            ("vllm-a-1  | ", "vllm-a-1"),
+            ("vllm-a-1  | 2026-11-30T09:00:00.123Z ", "vllm-a-1"),
+            ("stack_vllm.1.abc123@node1    | ", "stack_vllm.1.abc123@node1"),
+            ("[pod/vllm-0/vllm] ", "vllm-0/vllm"),
+            ("Nov 30 09:00:00 host vllm[12]: ", "host vllm[12"),
+            ("Nov 30 09:00:00.123456 host vllm[12]: ", "host vllm[12"),
+            ("2026-11-30T09:00:00+0100 host vllm[12]: ", "host vllm[12"),
+            ("3: ", "3"),
+            ("[rank3]: ", "3"),
+            ("2026-11-30T09:00:00Z ", ""),
+            ("", ""),
+        ] {
+            let raw = format!("{before}{line}");
+            let read = LogLine::of(&raw);
+            assert_eq!((&*read.carrier, &*read.text, read.style), (carrier, "words", Some(Style::Vllm)), "{before}");
+            let speaker = if carrier.is_empty() { String::new() } else { format!("{carrier} | ") } + "EngineCore pid=7";
+            assert_eq!(read.speaker(), speaker);
+        }
+        let sglang = LogLine::of("[2026-11-30 09:00:00 TP0] (a) INFO b");
+        assert_eq!((&*sglang.origin, sglang.style), ("TP0", Some(Style::Sglang)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The log of a server, line by line: every line goes to the reader that knows it, and what they find is added up.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::line::{LogLine, Style};
@@ -76,6 +77,8 @@ pub struct Log {
     pub prefixed: [u64; 2],
     batch_sizes: BTreeMap<String, BatchSizes>,
     tables: BTreeMap<String, OpenTable>,
+    /// Lines of tables that are not over.
+    table_lines: u64,
 }
 
 /// Lines that could not be read.
@@ -113,6 +116,8 @@ pub struct SglangSteps {
 /// The cumulative lines of one process.
 #[derive(Clone, Debug, Default)]
 struct BatchSizes {
+    /// Of ranks that run every step together one counts.
+    is_first_rank: bool,
     /// Of starts before this one.
     earlier: BTreeMap<u32, u64>,
     /// The last line.
@@ -145,7 +150,7 @@ impl Log {
     /// Lines so far that are an engine's by their beginning or by what they say.
     #[must_use]
     pub fn recognised(&self) -> u64 {
-        self.prefixed.iter().sum::<u64>() + self.taken.values().sum::<u64>() + self.faults.count
+        self.prefixed.iter().sum::<u64>() + self.taken.values().sum::<u64>() + self.faults.count + self.table_lines
     }
 
     /// Reads a raw line, which may hold several states of a progress bar.
@@ -154,44 +159,58 @@ impl Log {
         if trimmed.starts_with('{') && self.record(trimmed, place) {
             return;
         }
-        for state in raw.trim_end_matches(['\r', '\n']).split('\r') {
-            let line = LogLine::of(state);
+        self.printed(raw, None, place);
+    }
+
+    /// One line or several, of a process that is named beside them or by them.
+    fn printed(&mut self, raw: &str, process: Option<&str>, place: &Place) {
+        for state in raw.trim_end_matches(['\r', '\n']).split(['\r', '\n']) {
+            let mut line = LogLine::of(state);
+            if let (None, Some(process)) = (line.style, process) {
+                line.style = Some(Style::Vllm);
+                line.origin = Cow::Borrowed(process);
+            }
             match line.style {
                 Some(Style::Vllm) => self.prefixed[0] += 1,
                 Some(Style::Sglang) => self.prefixed[1] += 1,
                 None => {}
             }
-            self.text(&line.origin, &line.text, place);
+            self.text(&line, place);
         }
     }
 
-    /// A record in JSON, as vLLM's formatter of that name writes it: the text is its message.
+    /// A record in JSON: as vLLM's formatter of that name writes it, the text being its message, or a container's log file
+    /// (`log`) or a cloud's (`textPayload`), with the whole line in it.
     fn record(&mut self, raw: &str, place: &Place) -> bool {
         let Ok(serde_json::Value::Object(record)) = serde_json::from_str(raw) else { return false };
-        let Some(message) = record.get("message").and_then(serde_json::Value::as_str) else { return false };
-        let origin = record.get("process").map(ToString::to_string).unwrap_or_default();
-        self.prefixed[0] += 1;
-        for line in message.lines() {
-            self.text(&origin, line, place);
+        let text = |name: &str| record.get(name).and_then(serde_json::Value::as_str);
+        if let Some(message) = text("message") {
+            let process = record.get("process").map(ToString::to_string).unwrap_or_default();
+            self.printed(message, Some(&process), place);
+            return true;
         }
+        let Some(line) = text("log").or_else(|| text("textPayload")) else { return false };
+        self.printed(line, None, place);
         true
     }
 
-    fn text(&mut self, origin: &str, text: &str, place: &Place) {
-        if self.in_table(origin, text, place) {
+    fn text(&mut self, line: &LogLine<'_>, place: &Place) {
+        let speaker = line.speaker();
+        if self.in_table(&speaker, &line.text, place) {
             return;
         }
-        let kind = self.step(origin, text, place).or_else(|| self.start(text, place));
+        let kind = self.step(line, &speaker, place).or_else(|| self.start(&line.text, place));
         if let Some(kind) = kind {
             *self.taken.entry(kind).or_default() += 1;
         }
     }
 
     /// A line of a graph table, which follow each other in one process.
-    fn in_table(&mut self, origin: &str, text: &str, place: &Place) -> bool {
-        if let Some(OpenTable { reader, .. }) = self.tables.get_mut(origin) {
+    fn in_table(&mut self, speaker: &str, text: &str, place: &Place) -> bool {
+        if let Some(OpenTable { reader, .. }) = self.tables.get_mut(speaker) {
             let table = match reader.take(text) {
                 Ok(TableStep::Taken) => {
+                    self.table_lines += 1;
                     let rows = reader.take_rows(TABLE_ROWS_KEPT);
                     self.add_rows(rows);
                     return true;
@@ -203,7 +222,7 @@ impl Log {
                 }
             };
             let was_whole = table.is_some();
-            if let Some(OpenTable { begun, reader }) = self.tables.remove(origin) {
+            if let Some(OpenTable { begun, reader }) = self.tables.remove(speaker) {
                 self.add_table(table.unwrap_or_else(|| reader.interrupted()), &begun);
             }
             if was_whole && text.trim_start().starts_with('|') {
@@ -211,11 +230,18 @@ impl Log {
                 return true;
             }
         }
+        if graph_table::is_row(text) {
+            self.faults.add(
+                place,
+                &"a row of a graph table whose beginning is not before it: are the files in order of time?",
+            );
+            return true;
+        }
         if !graph_table::begins(text) || self.tables.len() >= PROCESSES_MAX {
             return false;
         }
         let table = OpenTable { begun: place.clone(), reader: GraphTableReader::default() };
-        self.tables.insert(origin.to_owned(), table);
+        self.tables.insert(speaker.to_owned(), table);
         true
     }
 
@@ -239,7 +265,8 @@ impl Log {
     }
 
     /// A line about one step or several.
-    fn step(&mut self, origin: &str, text: &str, place: &Place) -> Option<&'static str> {
+    fn step(&mut self, line: &LogLine<'_>, speaker: &str, place: &Place) -> Option<&'static str> {
+        let text = &*line.text;
         match Iteration::read(text) {
             Ok(Some(iteration)) => {
                 self.iteration(&iteration);
@@ -250,8 +277,10 @@ impl Log {
         }
         match batch_sizes::read(text) {
             Ok(Some(sizes)) => {
-                if self.batch_sizes.len() < PROCESSES_MAX || self.batch_sizes.contains_key(origin) {
-                    self.batch_sizes.entry(origin.to_owned()).or_default().take(sizes);
+                if self.batch_sizes.len() < PROCESSES_MAX || self.batch_sizes.contains_key(speaker) {
+                    let of_process = self.batch_sizes.entry(speaker.to_owned()).or_default();
+                    of_process.is_first_rank = !line.origin.contains("TP") || line.origin.contains("TP0");
+                    of_process.take(sizes);
                 }
                 return Some("batch size lines");
             }
@@ -283,7 +312,7 @@ impl Log {
             self.drafts.add(&line);
             return Some("lines about drafts");
         }
-        self.statistics.add(origin, &StatisticsLine::read(text)?);
+        self.statistics.add(speaker, &StatisticsLine::read(text)?);
         Some("statistics lines")
     }
 
@@ -362,12 +391,13 @@ impl Log {
         }
     }
 
-    /// Adds the tables that a source ends with.
-    pub fn end_of_source(&mut self, place: &Place) {
+    /// Adds the tables that the last source ends with. Those that another ends with may go on in the next one: whoever keeps
+    /// logs in several files cuts them anywhere.
+    pub fn finish(&mut self) {
         for (_, OpenTable { begun, reader }) in std::mem::take(&mut self.tables) {
             match reader.finish() {
                 Ok(table) => self.add_table(table, &begun),
-                Err(fault) => self.faults.add(place, &fault),
+                Err(fault) => self.faults.add(&begun, &fault),
             }
         }
     }
@@ -376,8 +406,7 @@ impl Log {
     #[must_use]
     pub fn batch_sizes(&self) -> BTreeMap<u32, u64> {
         let mut sum = BTreeMap::new();
-        let first = |origin: &str| !origin.contains("TP") || origin.contains("TP0");
-        for (_, sizes) in self.batch_sizes.iter().filter(|(origin, _)| first(origin)) {
+        for sizes in self.batch_sizes.values().filter(|sizes| sizes.is_first_rank) {
             let last = sizes.last.iter().map(|size| (size.tokens, size.count));
             for (tokens, count) in sizes.earlier.iter().map(|(tokens, count)| (*tokens, *count)).chain(last) {
                 let sum: &mut u64 = sum.entry(tokens).or_default();

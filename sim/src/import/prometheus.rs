@@ -1,9 +1,10 @@
 //! What a server's `/metrics` says: Prometheus's text format, one scrape or several.
 //!
 //! Counters count since the start of the server. Of a counter that is there twice, in two scrapes, the difference counts; of
-//! one that is there once, all of it.
+//! one that is there once, all of it. Where any counter of a server fell, the server began anew between two scrapes, and all its
+//! counters count since then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::{Place, Settings, Wants};
 use super::steps::{OpenSteps, SeenSteps};
@@ -18,6 +19,12 @@ const CACHE_CONFIG: [(&str, Wants); 4] = [
     ("gpu_memory_utilization", Wants::Real),
     ("num_gpu_blocks", Wants::Whole),
 ];
+
+/// Labels of a server, and of an engine in it.
+const SERVER: [&str; 6] = ["instance", "pod", "job", "model_name", "engine", "dp_rank"];
+
+/// Metrics that count steps.
+const STEPS: [&str; 2] = ["vllm:iteration_tokens_total_bucket", "sglang:cuda_graph_passes_total"];
 
 /// A series' first and last value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,8 +44,10 @@ pub struct Scrapes {
     count: usize,
     /// Settings that are labels: of the KV cache.
     pub settings: Settings,
-    /// Whether a counter fell between two scrapes: the server began anew.
-    pub restarted: bool,
+    /// Servers of which a counter fell between two scrapes.
+    restarted: BTreeSet<String>,
+    /// Of the steps that are counted: whose they are.
+    servers: BTreeSet<String>,
 }
 
 /// Passes of SGLang with and without a graph, by phase.
@@ -86,10 +95,8 @@ impl Scrapes {
         let series = self.series.entry(name.to_owned()).or_default();
         match series.get_mut(labels) {
             Some(series) => {
-                self.restarted |= value < series.last && is_counter(name);
                 if value < series.last && is_counter(name) {
-                    // Since the new beginning.
-                    series.first = 0.0;
+                    self.restarted.insert(server(labels));
                 }
                 series.last = value;
                 series.seen += 1;
@@ -97,6 +104,9 @@ impl Scrapes {
             }
             None if self.count < SERIES_MAX => {
                 self.count += 1;
+                if STEPS.contains(&name) {
+                    self.servers.insert(server(labels));
+                }
                 series.insert(labels.to_owned(), Series { first: value, last: value, seen: 1, sum: value });
             }
             None => return Err("there are too many different series"),
@@ -117,9 +127,24 @@ impl Scrapes {
     fn grown<'a>(&'a self, name: &str) -> impl Iterator<Item = (&'a str, f64)> {
         let series = self.series.get(name).into_iter().flatten();
         series.map(|(labels, series)| {
-            let from = if series.seen > 1 { series.first } else { 0.0 };
+            let is_since_start = series.seen < 2 || self.restarted.contains(&server(labels));
+            let from = if is_since_start { 0.0 } else { series.first };
             (labels.as_str(), (series.last - from).max(0.0))
         })
+    }
+
+    /// Whether a counter fell between two scrapes: a server began anew, or the scrapes are not in order of time.
+    #[must_use]
+    pub fn restarted(&self) -> bool {
+        !self.restarted.is_empty()
+    }
+
+    /// The servers whose steps are counted, by the labels that tell them apart, where there are several.
+    #[must_use]
+    pub fn several_servers(&self) -> Option<String> {
+        let named: Vec<&str> =
+            self.servers.iter().map(|server| if server.is_empty() { "unnamed" } else { server }).collect();
+        (named.len() > 1).then(|| named.join("; "))
     }
 
     /// vLLM's histogram of tokens by step, as ranges.
@@ -194,6 +219,12 @@ impl Scrapes {
         }
         (passes != Passes::default()).then_some(passes)
     }
+}
+
+/// The labels that tell servers apart; those of a series' own, such as a histogram's `le`, do not.
+fn server(labels: &str) -> String {
+    let named = SERVER.iter().filter_map(|name| Some(format!("{name} {}", label(labels, name)?)));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 /// Counters only grow: totals, and the parts of histograms.
@@ -277,10 +308,29 @@ go_threads 9
         let later = FIRST.replace("} 560.0", "} 570.0").replace("} 850.0", "} 890.0").replace("} 851.0", "} 891.0");
         let both = read(&format!("{FIRST}{later}"));
         assert_eq!(ranges(&both), [(8, 10), (16, 30)]);
-        assert!(!both.restarted);
+        assert!(!both.restarted() && both.several_servers().is_none());
         let again =
             read(&format!("{FIRST}{}", FIRST.replace("80.0", "8.0").replace("60.0", "6.0").replace("50.0", "5.0")));
-        assert!(again.restarted);
+        assert!(again.restarted());
+    }
+
+    #[test]
+    fn a_server_that_began_anew_counts_since_then() {
+        let scrape = |counts: [u32; 3], server: &str| {
+            let ends = ["1.0", "8.0", "+Inf"].iter().zip(counts);
+            let lines = ends.map(|(end, count)| {
+                format!("vllm:iteration_tokens_total_bucket{{engine=\"{server}\",le=\"{end}\"}} {count}.0\n")
+            });
+            lines.collect::<Vec<_>>().concat()
+        };
+        // The first bucket has grown beyond what it was before; the second tells.
+        let both = read(&(scrape([80, 560, 560], "0") + &scrape([100, 300, 300], "0")));
+        assert_eq!(ranges(&both), [(1, 100), (8, 200)]);
+        // Another server lives on.
+        let two = scrape([1, 1, 1], "1") + &scrape([80, 560, 560], "0");
+        let two = read(&(two + &scrape([4, 6, 6], "1") + &scrape([100, 300, 300], "0")));
+        assert_eq!(ranges(&two), [(1, 103), (8, 202)]);
+        assert_eq!(two.several_servers().as_deref(), Some("engine 0; engine 1"));
     }
 
     #[test]

@@ -83,6 +83,7 @@ pub fn source(path: &Path, kind: Option<Kind>, folder: &Folder, found: &mut Foun
 /// # Errors
 /// If one of the client's two files is missing, or its requests cannot be written.
 pub fn finish(found: &mut Found, seed: u64, folder: &Folder) -> Result<(), ImportError> {
+    found.log.finish();
     found.log.vllm.settings.fill_from(&found.scrapes.settings);
     let other = |name: &str, missing: &str| {
         let problem = format!("a ServeGen client is two files, and its {missing} is not given");
@@ -164,7 +165,6 @@ fn each_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&str, &P
 fn log(input: &mut Input, lines: &mut Lines, found: &mut Found) -> Result<(), ImportError> {
     let before = found.log.recognised();
     each_line(input, lines, |text, place| found.log.take(text, place));
-    found.log.end_of_source(&Place { file: input.name.clone(), line: lines.count });
     if found.log.recognised() == before {
         return Err(Kind::foreign(input.head(), "").error(&input.name));
     }

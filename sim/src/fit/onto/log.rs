@@ -144,7 +144,7 @@ impl EngineLog {
         }
         match batch_sizes::read(text) {
             Ok(Some(sizes)) => {
-                self.batch_sizes.insert(line.origin.to_string(), (self.lines, sizes));
+                self.batch_sizes.insert(line.speaker(), (self.lines, sizes));
             }
             Ok(None) => self.take_sglang(line, before),
             Err(_) => self.broken += 1,
@@ -152,7 +152,7 @@ impl EngineLog {
     }
 
     fn take_sglang(&mut self, line: &LogLine<'_>, before: &mut BTreeMap<String, DecodeLine>) {
-        let origin = line.origin.to_string();
+        let origin = line.speaker();
         match StepLine::read(&line.text) {
             Ok(Some(StepLine::Decode(step))) => {
                 // The throughput is that since the line before: it is the step's only if the batch was the same all along.

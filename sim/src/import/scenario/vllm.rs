@@ -168,7 +168,12 @@ fn version(text: &mut Text, server: &VllmServer, assumed: &mut Assumed) {
 /// Limits that the log does not say, where steps went beyond the engine's defaults, and a word where they did not.
 fn limits_or_defaults(text: &mut Text, found: &Found, steps: Option<&StepSource>, wish: &Wish, assumed: &mut Assumed) {
     let settings = &found.log.vllm.settings;
-    let BatchDefaults { max_num_seqs, max_num_batched_tokens } = defaults(wish);
+    let BatchDefaults { max_num_seqs, mut max_num_batched_tokens } = defaults(wish);
+    if settings.is_on("enable_chunked_prefill") == Some(false) {
+        // A prompt goes whole into a step.
+        let longest = settings.whole("max_model_len").and_then(|tokens| u32::try_from(tokens).ok());
+        max_num_batched_tokens = max_num_batched_tokens.max(longest.unwrap_or_default());
+    }
     let seen = steps.map(|source| &source.steps);
     let most = [
         (

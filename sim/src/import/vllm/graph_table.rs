@@ -16,6 +16,13 @@ pub fn begins(text: &str) -> bool {
     is_heading(text.trim(), BEGIN)
 }
 
+/// Whether a line is a row with steps.
+#[must_use]
+pub fn is_row(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with('|') && cells(text).is_some_and(|cells| row(cells).is_some())
+}
+
 fn is_heading(text: &str, heading: &str) -> bool {
     text == heading || text == heading.trim_matches('*')
 }
@@ -241,7 +248,8 @@ mod tests {
         assert_eq!(read(&table.text()), Ok(table.clone()));
         let followed = table.text() + "Engine 000: Avg prompt throughput\n";
         assert_eq!(read(&followed), Ok(table.clone()));
-        assert_eq!(read(&(table.text() + &table.text())), Ok(table), "a second table ends the first");
+        assert_eq!(read(&(table.text() + &table.text())), Ok(table.clone()), "a second table ends the first");
+        assert_eq!(table.text().lines().filter(|line| is_row(line)).count(), table.rows.len());
     }
 
     #[test]
