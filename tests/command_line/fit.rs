@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::sim_in;
+use super::{root, sim_in};
 
 /// A table of Vidur's linear operations, all of them as long: `ms` of each by rows.
 fn linear(sizes: &[(u32, f64)], timing: Option<&str>) -> String {
@@ -214,6 +214,115 @@ fn logs_are_fitted_onto_a_profile() {
     write(folder, "steps.csv", &csv);
     let report = sim_in(folder, &["fit", "steps.csv", "--onto", "h200-llama-3.1-8b", "--synchronous"]).done();
     insta::assert_snapshot!("fit_onto_steps", report.split_once("\nCosts").expect("a profile").0);
+}
+
+/// SGLang's log: its arguments and decode lines of eight requests.
+fn sglang_log(arguments: &str, accepted: &str) -> String {
+    let line = |second: u32| {
+        format!(
+            "[2025-11-30 09:01:{second:02}] Decode batch, #running-req: 8, #token: 4800, token usage: 0.10, {accepted}cuda graph: True, \
+             gen throughput (token/s): 1300.00, #queue-req: 0\n"
+        )
+    };
+    let mut log =
+        format!("[2025-11-30 09:00:00] server_args=ServerArgs(model_path='meta-llama/Llama-3.1-8B', {arguments})\n");
+    log.extend((0..40).map(line));
+    log
+}
+
+/// Logs that are not those of the profile's device, engine, model or ranks, or of the server that is named.
+#[test]
+fn logs_of_something_else_are_refused_or_doubted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let (version, length) = ("version = \"0.33.0\"\n", "max_num_batched_tokens = 2048\nmax_model_len = 4096\n");
+    let sglang = SERVER
+        .replace("[server.vllm]", "[server.sglang]")
+        .replace(version, "version = \"0.5.23\"\n")
+        .replace(
+            &format!("max_num_seqs = 64\n{length}attention_support = \"ALWAYS\"\n"),
+            "context_length = 4096\nmax_running_requests = 64\n",
+        )
+        .replace("cudagraph_capture_sizes", "cuda_graph_bs_decode");
+    write(folder, "server.toml", SERVER);
+    write(folder, "sglang.toml", &sglang);
+    let profile =
+        fs::read_to_string(root().join("scenarios/profiles/l40-qwen2.5-0.5b.toml")).expect("a profile of SGLang");
+    write(folder, "sglang_profile.toml", &profile);
+    let log = server_log();
+    let scaled = |factor: f64| -> String {
+        log.lines()
+            .map(|line| match line.split_once("iteration elapsed time: ") {
+                Some((head, ms)) => {
+                    let ms: f64 = ms.trim_end().trim_end_matches(" ms").parse().expect("a time");
+                    format!("{head}iteration elapsed time: {:.2} ms\n", ms * factor)
+                }
+                None => format!("{line}\n"),
+            })
+            .collect()
+    };
+    let config = "(EngineCore_DP0 pid=1) INFO 04-16 16:58:04 [core.py:107] Initializing a V1 LLM engine (v0.33.0) with config: \
+                  model='meta-llama/Llama-3-70B', speculative_config=None, max_seq_len=4096, tensor_parallel_size=4, \
+                  pipeline_parallel_size=1, data_parallel_size=1\n";
+    let drafts = config
+        .replace("speculative_config=None", "speculative_config=SpeculativeConfig(method='mtp', num_spec_tokens=3)");
+    let two_each = log
+        .replace("48 generation tokens", "96 generation tokens")
+        .replace("8 generation tokens", "16 generation tokens");
+    for (name, text) in [
+        ("server.log", log.clone()),
+        ("again.log", log.clone()),
+        ("seconds.log", scaled(1e-3)),
+        ("fast.log", scaled(0.1)),
+        ("faster.log", scaled(0.8)),
+        ("slow.log", scaled(10.0)),
+        ("other.log", format!("{config}{log}")),
+        ("drafts.log", format!("{drafts}{log}")),
+        ("two_each.log", two_each.replace("13 generation tokens", "26 generation tokens")),
+        ("sglang.log", sglang_log("tp_size=1", "")),
+        ("sglang_drafts.log", sglang_log("tp_size=1, speculative_algorithm='EAGLE'", "accept len: 2.50, ")),
+    ] {
+        write(folder, name, &text);
+    }
+    let words = |files: &[&str]| -> Vec<String> {
+        let of_server =
+            ["--onto", "h200-llama-3.1-8b", "--server", "server.toml", "--candidate", "small", "--context", "600"];
+        ["fit"].iter().chain(files).chain(&of_server).map(|&word| word.to_owned()).collect()
+    };
+    let fit = |files: &[&str]| {
+        let words = words(files);
+        sim_in(folder, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let onto =
+        |file: &str, profile: &str, more: &[&str]| sim_in(folder, &[&["fit", file, "--onto", profile], more].concat());
+    let refused = [
+        fit(&["seconds.log"]),
+        fit(&["fast.log"]),
+        fit(&["drafts.log"]),
+        fit(&["two_each.log"]),
+        fit(&["server.log", "again.log"]),
+        fit(&["server.log", "server.log"]),
+        fit(&["sglang.log"]),
+        onto("sglang.log", "h200-llama-3.1-8b", &[]),
+        onto("server.log", "h200-llama-3.1-8b", &["--server", "sglang.toml", "--context", "600"]),
+        onto("sglang_drafts.log", "sglang_profile.toml", &[]),
+    ];
+    let messages: String = refused.into_iter().map(|answer| answer.refused(3)).collect();
+    insta::assert_snapshot!("fit_onto_something_else", messages);
+    let mut said = String::new();
+    for file in ["server.log", "faster.log", "slow.log", "other.log"] {
+        let answer = fit(&[file]);
+        said.extend(["== ", file, "\n", answer.stderr.as_str()]);
+        let report = answer.stdout.split_once("\n\npredicted").expect("steps").0;
+        said += report.split_once("\n\n").expect("sources").1.split_once("\n  engine").expect("figures").0;
+        said += "\n";
+    }
+    insta::assert_snapshot!("fit_onto_doubted", said);
+    // The profile is called after its file.
+    let written = [&words(&["server.log"])[..], &["--out".to_owned(), "mine.toml".to_owned()]].concat();
+    sim_in(folder, &written.iter().map(String::as_str).collect::<Vec<_>>());
+    let profile = fs::read_to_string(folder.join("mine.toml")).expect("written");
+    assert!(profile.contains("\nname = \"mine\"\n"), "{}", &profile[..400]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use reports::{FitReport, FitSource, Warning};
 use super::super::failure::Failure;
 use super::super::inputs::named_profile;
 use super::Arguments;
+use crate::fit::onto::agreement::{Described, refuse_faster, refuse_twice, slower};
 use crate::fit::onto::log::EngineLog;
 use crate::fit::onto::steps::{Server, of_log};
 use crate::fit::onto::{Fitted, Onto, StepFile, fit};
@@ -25,8 +26,12 @@ pub(super) fn fitted(arguments: &Arguments, onto: &str) -> Result<(Profile, FitR
         let problem = format!("{onto}: host and device time add up in this profile, as in an exercise");
         return Err(FitError::together(problem, "fit the log of a server onto a profile that is pipelined").into());
     }
-    let server =
+    let named =
         arguments.server.as_deref().map(|path| server(path, arguments.candidate.as_deref(), &given)).transpose()?;
+    let (server, model) = named.unzip();
+    let model = model.flatten();
+    let described = Described { profile: &given, server: server.as_ref(), model: model.as_deref() };
+    described.check_server()?;
     let asynchronous = match &server {
         Some(server) => server.options.asynchronous(),
         None => !arguments.synchronous,
@@ -42,23 +47,29 @@ pub(super) fn fitted(arguments: &Arguments, onto: &str) -> Result<(Profile, FitR
             continue;
         }
         let log = EngineLog::read(path)?;
+        described.check(&log)?;
         let made = of_log(&log, server.as_ref(), arguments.context)?;
         sources.push(record::fit::log_source(&log, &made));
         files.push(StepFile { file: log.file.clone(), sha256: log.sha256.clone(), steps: made.steps });
         logs.push(log);
     }
+    refuse_twice(&files)?;
     let question = Onto { profile: &given, server: server.as_ref(), asynchronous };
+    let fast = refuse_faster(&question, &files)?;
     let mut fitted = fit(&question, &files, &logs)?;
-    if let Some(name) = &arguments.name {
-        fitted.profile.name.clone_from(name);
-    }
-    let report = report(arguments, onto, &given, &fitted, sources, asynchronous);
+    fitted.profile.name = super::name(arguments);
+    let mut report = report(arguments, onto, &given, &fitted, sources, asynchronous);
+    let doubts = logs.iter().flat_map(|log| described.doubts(log)).map(|message| ("other_server", message));
+    let fast = fast.into_iter().map(|message| ("faster_than_device", message));
+    let slow = slower(&given, &fitted).map(|message| ("slower_than_planned", message));
+    report.warnings.extend(doubts.chain(fast).chain(slow).map(|(code, message)| warning(code, message)));
     Ok((fitted.profile, report))
 }
 
-/// The server that a scenario describes, with the flags of one candidate.
-fn server(path: &Path, candidate: Option<&str>, profile: &Profile) -> Result<Server, Failure> {
+/// The server that a scenario describes, with the flags of one candidate, and the model that it names.
+fn server(path: &Path, candidate: Option<&str>, profile: &Profile) -> Result<(Server, Option<String>), Failure> {
     let scenario = Scenario::load_on(path, Some(profile))?;
+    let model = scenario.model.as_ref().map(|model| model.name.clone());
     let found = match candidate {
         None => scenario.candidates.first(),
         Some(name) => scenario.candidates.iter().find(|candidate| candidate.name == name),
@@ -74,7 +85,7 @@ fn server(path: &Path, candidate: Option<&str>, profile: &Profile) -> Result<Ser
         let message = format!("candidate `{}`: {error}", candidate.name);
         scenario.reject(candidate.span.clone(), message, error.help())
     })?;
-    Ok(Server { options: candidate.options.clone(), plan })
+    Ok((Server { options: candidate.options.clone(), plan }, model))
 }
 
 /// Whether the first line names the columns of a table of steps. What cannot be read is found out later; standard input can
@@ -155,15 +166,15 @@ fn notes(given: &Profile, fitted: &Fitted<'_>, asynchronous: bool) -> Vec<String
 }
 
 fn warnings(arguments: &Arguments, fitted: &Fitted<'_>) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if arguments.server.is_none() && !arguments.synchronous && !fitted.errors.is_empty() {
-        warnings.push(Warning {
-            code: "scheduling_assumed".into(),
-            message: "asynchronous scheduling is assumed, which vLLM and SGLang have by default; say --synchronous, or name the server \
-                      with --server"
-                .to_owned(),
-            candidate: None,
-        });
-    }
-    warnings
+    let is_assumed = arguments.server.is_none() && !arguments.synchronous && !fitted.errors.is_empty();
+    let assumed = is_assumed.then(|| {
+        let message = "asynchronous scheduling is assumed, which vLLM and SGLang have by default; say --synchronous, or name the \
+                       server with --server";
+        warning("scheduling_assumed", message.to_owned())
+    });
+    assumed.into_iter().collect()
+}
+
+fn warning(code: &'static str, message: String) -> Warning {
+    Warning { code: code.into(), message, candidate: None }
 }

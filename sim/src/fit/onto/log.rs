@@ -15,10 +15,13 @@ use crate::fit::FitError;
 use crate::fit::tables::sheet::shown;
 use crate::import::input::{Input, RawLine};
 use crate::import::line::LogLine;
+use crate::import::settings::Place;
 use crate::import::sglang::captures::{self, CaptureLine, CapturedPhase, Worker};
+use crate::import::sglang::server::SglangServer;
 use crate::import::sglang::steps::{DecodeLine, StepLine};
 use crate::import::vllm::batch_sizes::{self, BatchSize};
 use crate::import::vllm::iteration::Iteration;
+use crate::import::vllm::server::VllmServer;
 use crate::import::vllm::startup::{self, StartFact};
 
 /// The most steps that are kept of a log: more would not make a figure any surer.
@@ -69,6 +72,10 @@ pub struct EngineLog {
     pub kv_tokens: Option<u64>,
     /// From profiling to the last warm-up, s.
     pub init_s: Option<f64>,
+    /// What its lines say of a vLLM server.
+    pub vllm: VllmServer,
+    /// What they say of an SGLang server.
+    pub sglang: SglangServer,
     /// Lines that begin as one of these and do not go on so.
     pub broken: u64,
     /// Steps beyond those that are kept.
@@ -91,11 +98,13 @@ impl EngineLog {
     fn of(mut input: Input) -> Result<Self, ReadError> {
         let mut log = Self { file: input.name.clone(), ..Self::default() };
         let (mut before, mut first, mut line) = (BTreeMap::new(), None, RawLine::default());
+        let mut place = Place { file: log.file.clone(), line: 0 };
         while let Some(raw) = input.next_line(&mut line)? {
             let text = String::from_utf8_lossy(raw.bytes());
             log.lines = raw.number;
             first.get_or_insert_with(|| shown(text.trim_end()));
-            log.take(&LogLine::of(&text), &mut before);
+            place.line = raw.number;
+            log.take(&LogLine::of(&text), &mut before, &place);
         }
         log.sha256 = input.finish()?.sha256;
         if log.says_nothing() {
@@ -128,7 +137,21 @@ impl EngineLog {
             && self.init_s.is_none()
     }
 
-    fn take(&mut self, line: &LogLine<'_>, before: &mut BTreeMap<String, DecodeLine>) {
+    /// The engines that wrote it, by their lines.
+    #[must_use]
+    pub fn engines(&self) -> Vec<&'static str> {
+        let of_vllm =
+            self.vllm != VllmServer::default() || !(self.iterations.is_empty() && self.batch_sizes.is_empty());
+        let of_sglang = self.sglang != SglangServer::default()
+            || !(self.decodes.is_empty() && self.decode_sizes.is_empty() && self.mingled_decodes == 0);
+        [(of_vllm, "vllm"), (of_sglang, "sglang")]
+            .into_iter()
+            .filter(|(is_one, _)| *is_one)
+            .map(|(_, name)| name)
+            .collect()
+    }
+
+    fn take(&mut self, line: &LogLine<'_>, before: &mut BTreeMap<String, DecodeLine>, place: &Place) {
         let text = &*line.text;
         // Newer releases put the engine's number before it.
         if let Some(at) = text.find("Iteration(") {
@@ -146,12 +169,12 @@ impl EngineLog {
             Ok(Some(sizes)) => {
                 self.batch_sizes.insert(line.speaker(), (self.lines, sizes));
             }
-            Ok(None) => self.take_sglang(line, before),
+            Ok(None) => self.take_sglang(line, before, place),
             Err(_) => self.broken += 1,
         }
     }
 
-    fn take_sglang(&mut self, line: &LogLine<'_>, before: &mut BTreeMap<String, DecodeLine>) {
+    fn take_sglang(&mut self, line: &LogLine<'_>, before: &mut BTreeMap<String, DecodeLine>, place: &Place) {
         let origin = line.speaker();
         match StepLine::read(&line.text) {
             Ok(Some(StepLine::Decode(step))) => {
@@ -181,7 +204,7 @@ impl EngineLog {
         } else if let Some(sizes) = captures::old_ladder(&line.text) {
             self.decode_sizes = sizes;
         } else {
-            self.take_start(&line.text);
+            self.take_start(&line.text, place);
         }
     }
 
@@ -204,7 +227,7 @@ impl EngineLog {
         }
     }
 
-    fn take_start(&mut self, text: &str) {
+    fn take_start(&mut self, text: &str, place: &Place) {
         match startup::read(text) {
             Some(StartFact::Captured { full, graphs, seconds }) if graphs > 0 => {
                 self.captured.push(Captured { full, graphs, seconds, off_s: BAR_OFF_S });
@@ -212,7 +235,10 @@ impl EngineLog {
             Some(StartFact::GraphPool { actual_gib, .. }) => self.graphs_gib = Some(actual_gib),
             Some(StartFact::KvTokens(tokens)) => self.kv_tokens = Some(tokens),
             Some(StartFact::EngineInitS(seconds)) => self.init_s = Some(seconds),
-            _ => {}
+            Some(_) => {}
+            None => {
+                let _known = self.vllm.read(text, place) || self.sglang.read(text, place);
+            }
         }
     }
 }

@@ -16,9 +16,13 @@
 //! device figures are trusted to, and kinds of steps decide, not single ones: a choice of single steps by their time would take
 //! the noise for the host.
 //!
+//! Whatever a step takes longer than the profile's device is taken for the host's, so a log of another device, engine or model
+//! would make a host of it: `agreement` refuses what cannot be.
+//!
 //! The time of an iteration line begins when the step is scheduled and ends with its output: what the scheduler and the
 //! handling of outputs take is not in it. A bound therefore never lies below the device's own time.
 
+pub mod agreement;
 pub mod applied;
 pub mod cells;
 pub mod finding;

@@ -65,6 +65,8 @@ pub struct LoggedSteps {
 
 const WITH_PROMPTS: &str = "steps with prompt tokens, whose chunks and contexts no line tells apart";
 const UNEVEN: &str = "decode steps whose requests have different numbers of tokens";
+const MORE: &str =
+    "decode steps of more tokens a request than --server decodes: drafts, or outputs that are computed again";
 const TOO_LARGE: &str = "batch sizes that are no decode batch: more tokens than the server runs requests";
 const MINGLED: &str = "decode lines between which the batch changed, or a prompt ran";
 const NO_MODE: &str = "decode lines that do not say whether a graph ran";
@@ -102,7 +104,7 @@ fn no_context(log: &EngineLog) -> FitError {
 
 impl LoggedSteps {
     fn iterations(&mut self, log: &EngineLog, server: Option<&Server>, context: Option<f64>) -> Result<(), FitError> {
-        let (mut with_prompts, mut uneven) = (0, 0);
+        let (mut with_prompts, mut uneven, mut more) = (0, 0, 0);
         for (line, step, kv_share) in &log.iterations {
             let requests = step.generation_requests;
             if step.context_requests > 0 || step.context_tokens > 0 {
@@ -115,6 +117,10 @@ impl LoggedSteps {
             }
             let server = server_of(log, server)?;
             let query_len = step.generation_tokens / requests;
+            if query_len > server.options.decode_tokens() {
+                more += 1;
+                continue;
+            }
             let (execution, rows) = server.dispatch(requests, query_len);
             let of_share =
                 kv_share.zip(log.kv_tokens).map(|(share, tokens)| share * tokens as f64 / f64::from(requests));
@@ -132,7 +138,13 @@ impl LoggedSteps {
                 clock: Clock::Period,
             });
         }
-        self.left_out.extend([(with_prompts, WITH_PROMPTS), (uneven, UNEVEN)]);
+        if more as usize > self.steps.len() {
+            let problem =
+                format!("{more} of its decode steps have more tokens a request than --server decodes: drafts");
+            let help = "name the scenario of the server that wrote the log, with its num_speculative_tokens";
+            return Err(FitError::file(&log.file, problem, help));
+        }
+        self.left_out.extend([(with_prompts, WITH_PROMPTS), (uneven, UNEVEN), (more, MORE)]);
         Ok(())
     }
 
