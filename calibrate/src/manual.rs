@@ -35,15 +35,16 @@ fn page(command: Command) -> Page {
 }
 
 /// What stands at the end of a help text, line by line as it is there: examples and tables would be run together otherwise.
-/// A paragraph under a line that ends with a colon is a section of that name.
+/// A paragraph under a few words with a colon is a section of that name.
 fn sections(closing: &str) -> Roff {
     let mut roff = Roff::new();
     let mut is_titled = true;
     for paragraph in closing.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         let (first, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
-        let lines = match first.strip_suffix(':').filter(|_| !rest.is_empty()) {
+        let is_title = |title: &&str| !rest.is_empty() && title.split(' ').count() <= TITLE_WORDS_MAX;
+        let lines = match first.strip_suffix(':').filter(is_title) {
             Some(title) => {
-                roff.control("SH", [title.to_uppercase().as_str()]);
+                roff.control("SH", [heading(title).as_str()]);
                 is_titled = true;
                 rest
             }
@@ -64,6 +65,15 @@ fn sections(closing: &str) -> Roff {
         roff.control("fi", []);
     }
     roff
+}
+
+/// More words than these are a sentence, whose names must keep their case.
+const TITLE_WORDS_MAX: usize = 5;
+
+/// A title in capitals, as manual pages have them; options stay as they are typed.
+fn heading(title: &str) -> String {
+    let words = title.split(' ').map(|word| if word.starts_with('-') { word.to_owned() } else { word.to_uppercase() });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -91,5 +101,13 @@ mod tests {
             run.ends_with(".SH NOTES\n.nf\n\\&.dots and 'quotes' stay.\n.fi\n.PP\n.nf\nSo does this.\n.fi\n"),
             "{run}"
         );
+    }
+
+    #[test]
+    fn names_keep_their_case() {
+        let page =
+            sections("The folder holds for every run NAME:\n  a_NAME.csv\n\nLogs, for --onto:\n  lines\n").to_roff();
+        assert!(page.contains(".SH NOTES\n.nf\nThe folder holds for every run NAME:\n"), "{page}");
+        assert!(page.contains(".SH \"LOGS, FOR \\-\\-onto\"\n"), "{page}");
     }
 }

@@ -151,4 +151,10 @@ impl RunValidation {
         let decode = self.decode_errors.filter(|errors| !errors.met).map(|_| "decode time of single requests");
         figures.chain(decode).collect()
     }
+
+    /// How many targets the prediction is judged by.
+    #[must_use]
+    pub fn targets(&self) -> usize {
+        self.figures.iter().filter(|figure| figure.met.is_some()).count() + usize::from(self.decode_errors.is_some())
+    }
 }

@@ -161,8 +161,9 @@ fn step_times(times: &[StepTimeValidation], sink: &mut impl Write) -> io::Result
     }
     grid.write(sink)?;
     let note = "Medians of ticks without prompts, a step being one output token for each request that runs. Priced: a decode \
-                step of the measured tick's own batch, its requests and KV blocks. Predicted: read from the predicted run's \
-                ticks, whose batches are others.";
+                step of the measured tick's own batch, its requests and KV blocks; its difference is the median over ticks of \
+                price / measured - 1, not that of the medians shown. Predicted: read from the predicted run's ticks, whose \
+                batches are others.";
     paragraph(sink, note, "", "  ")
 }
 
@@ -191,10 +192,12 @@ fn predicted(events: &PredictedEvents, sink: &mut impl Write) -> io::Result<()> 
 
 fn verdict(run: &RunValidation, sink: &mut impl Write) -> io::Result<()> {
     let missed = run.missed();
+    let targets = if run.targets() == 1 { "1 target".to_owned() } else { format!("{} targets", run.targets()) };
+    let judged = if run.is_fitted { format!("queue only, {targets}") } else { targets };
     let text = if missed.is_empty() {
-        "verdict: every target is met".to_owned()
+        format!("verdict: every target is met ({judged})")
     } else {
-        format!("verdict: MISSED: {}", missed.join(", "))
+        format!("verdict: MISSED ({judged}): {}", missed.join(", "))
     };
     paragraph(sink, &text, "", "  ")
 }

@@ -3,10 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use calibrate::served_model::{ModelRequest, ServedModel};
 use clap::{Args, ValueEnum};
-use reports::ValidateReport;
+use kernels::geometry::ModelGeometry;
+use reports::{RunValidation, ValidateReport};
 
 use super::failure::Failure;
+use crate::fit::FitError;
 use crate::validate::{RunFiles, Settings, SharedHeads, Text, validate};
 
 /// Compare measured runs of vLLM with predicted ones.
@@ -26,13 +29,15 @@ The folder holds, flat and side by side, for every run NAME, such as rtx4090_lla
 A card with a dense table alone borrows the others from another card's of the same model and
 ranks, times the ratio of memory bandwidths: of the data sheets, and in a second answer of what
 both cards achieve in their dense tables. Without a dense table step times are fitted to the
-run's own series, and only the queue is judged. A run without results is named and passed over.
+run's own series, and only the queue is judged. A run without results is named and passed over;
+one that cannot be used is an error, after the answers about the others.
 
 Examples:
   sim validate runs
   sim validate runs --run rtx4090_llama8b_tp1 --format json
 
-Missed targets are said in the text; the exit code is 7 for them with --strict only.")]
+Missed targets are said in the text; the exit code is 7 for them with --strict only, and 3 where a
+run cannot be used.")]
 pub(super) struct Arguments {
     /// The folder of the runs and of the kernel tables.
     folder: PathBuf,
@@ -49,7 +54,10 @@ pub(super) struct Arguments {
     /// Carry borrowed tables over by this ratio: memory bandwidth of the card that lends over that of the run's card.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     bandwidth_ratio: Option<f64>,
-    /// End with exit code 7 if a target is missed.
+    /// The config.json of the model that was served, where its shape is not built in.
+    #[arg(long, value_name = "FILE")]
+    model: Option<String>,
+    /// End with exit code 7 if a target is missed, or if no run was compared.
     #[arg(long)]
     strict: bool,
     /// How the answer is written.
@@ -72,6 +80,12 @@ fn ratio(text: &str) -> Result<f64, String> {
     ratio.ok_or_else(|| "expected a number from 0.001 to 1000".to_owned())
 }
 
+/// The geometry of a model, of all ranks together.
+fn geometry(name: &str) -> Result<ModelGeometry, FitError> {
+    let request = ModelRequest { name, ranks: 1, shapes_only: true };
+    Ok(ServedModel::find(&request)?.geometry)
+}
+
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
     let mut files = RunFiles::find(&arguments.folder)?;
     if let Some(unknown) = arguments.runs.iter().find(|&name| files.iter().all(|run| run.name != *name)) {
@@ -83,24 +97,48 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     }
     files.retain(|run| arguments.runs.is_empty() || arguments.runs.contains(&run.name));
     let heads = arguments.heads.as_deref().map(|path| SharedHeads::of_file(&Text::read(path)?)).transpose()?;
-    let settings = Settings { heads, no_heads: arguments.no_heads, bandwidth_ratio: arguments.bandwidth_ratio };
-    let answers = files.iter().map(|run| validate(&arguments.folder, run, &settings)).collect::<Result<Vec<_>, _>>()?;
-    let runs = answers.into_iter().flatten().collect();
+    let settings = Settings {
+        heads,
+        no_heads: arguments.no_heads,
+        bandwidth_ratio: arguments.bandwidth_ratio,
+        model: arguments.model.as_deref().map(geometry).transpose()?,
+    };
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    for run in &files {
+        // One run that cannot be used takes no answer of another away.
+        match validate(&arguments.folder, run, &settings) {
+            Ok(answers) => runs.extend(answers),
+            Err(error) => failures.push(Failure::from(error)),
+        }
+    }
     let report = ValidateReport { runs };
-    match arguments.format {
-        ValidateFormat::Text => reports::text::validate(&report, out),
-        ValidateFormat::Json => reports::json::write(&report, out),
+    if !report.runs.is_empty() {
+        match arguments.format {
+            ValidateFormat::Text => reports::text::validate(&report, out),
+            ValidateFormat::Json => reports::json::write(&report, out),
+        }
+        .map_err(Failure::Stdout)?;
     }
-    .map_err(Failure::Stdout)?;
-    let missed: Vec<String> = report
-        .runs
-        .iter()
-        .map(|run| (run, run.missed()))
-        .filter(|(_, missed)| !missed.is_empty())
-        .map(|(run, missed)| format!("{}: {}", run.run, missed.join(", ")))
-        .collect();
-    if arguments.strict && !missed.is_empty() {
-        return Err(Failure::Missed(missed.join("; ")));
+    if arguments.strict {
+        failures.splice(..0, unmet(&report).map(Failure::Missed));
     }
-    Ok(())
+    let last = failures.pop();
+    for failure in failures {
+        // The command ends with the code of the last.
+        let _ = failure.report();
+    }
+    last.map_or(Ok(()), Err)
+}
+
+/// What a strict check fails for: the targets missed, by run, or that there was none to meet; `None` if all are met.
+fn unmet(report: &ValidateReport) -> Option<String> {
+    let of_run = |run: &RunValidation| {
+        let by = run.carried_by.as_ref().map_or_else(String::new, |carry| format!(", carried over by {carry}"));
+        let missed = run.missed();
+        (!missed.is_empty()).then(|| format!("{}{by}: {}", run.run, missed.join(", ")))
+    };
+    let missed: Vec<String> = report.runs.iter().filter_map(of_run).collect();
+    let is_judged = report.runs.iter().any(|run| run.targets() > 0);
+    let nothing = (!is_judged).then(|| "no run was compared, so that no target is met".to_owned());
+    if missed.is_empty() { nothing } else { Some(missed.join("; ")) }
 }

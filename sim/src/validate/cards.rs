@@ -32,9 +32,33 @@ pub const CARDS: [Card; 7] = [
     card("rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell", 1792.0, (12, 0)),
 ];
 
-/// The card that a run or a table is filed under: what its name begins with, up to the first underscore.
+/// The card that a run or a table is filed under: the first part of its name, between underscores, that is a card's.
 #[must_use]
 pub fn card_of(filed: &str) -> Option<&'static Card> {
-    let short = filed.split('_').next().unwrap_or(filed);
-    CARDS.iter().find(|card| card.short.eq_ignore_ascii_case(short))
+    let of_part = |part: &str| CARDS.iter().find(|card| card.short.eq_ignore_ascii_case(part));
+    filed.split('_').find_map(of_part)
+}
+
+/// The card with this name, as its driver gives it; more words may follow.
+#[must_use]
+pub fn card_of_device(name: &str) -> Option<&'static Card> {
+    let is_it =
+        |card: &&Card| name.strip_prefix(card.name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    CARDS.iter().find(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_are_found_by_file_and_by_device() {
+        let short = |card: Option<&Card>| card.map(|card| card.short);
+        assert_eq!(short(card_of("rtx4090_llama8b_tp1")), Some("rtx4090"));
+        assert_eq!(short(card_of("night_H100_llama8b")), Some("h100"));
+        assert_eq!(short(card_of("my run x")), None);
+        assert_eq!(short(card_of_device("NVIDIA RTX PRO 6000 Blackwell Workstation Edition")), Some("rtxpro6000"));
+        assert_eq!([card_of_device("NVIDIA L40S"), card_of_device("NVIDIA A100-SXM4-40GB")], [None, None]);
+        assert_eq!(short(card_of_device("NVIDIA L40")), Some("l40"));
+    }
 }

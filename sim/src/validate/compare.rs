@@ -1,8 +1,10 @@
 //! Measured beside predicted, figure by figure, with the targets that a prediction should meet.
 
+use std::collections::HashMap;
+
 use reports::{DecodeErrors, FigureValidation, StepTimeValidation};
 
-use super::outcome::{Outcome, most, percentile};
+use super::outcome::{Outcome, RequestTimes, most, percentile};
 use super::step_times::{Price, StepTime, by_running, saturated_and_drain, unpriced};
 
 /// Running requests of one bin of step times.
@@ -60,7 +62,12 @@ pub fn figures(measured: &Outcome, predicted: &Outcome) -> Vec<FigureValidation>
         figure("TPOT median", "ms", tpot(0.5), Target::Share(0.01)),
         figure("TPOT p99", "ms", tpot(0.99), Target::Share(0.02)),
     ];
-    latencies.into_iter().flatten().chain(queue_figures(measured, predicted)).collect()
+    latencies.into_iter().flatten().filter(is_finite).chain(queue_figures(measured, predicted)).collect()
+}
+
+/// Whether it can be compared: shares of nothing, and rates of a run that took no time, are no numbers.
+fn is_finite(figure: &FigureValidation) -> bool {
+    [figure.measured, figure.predicted, figure.difference].iter().all(|value| value.is_finite())
 }
 
 /// Who runs and who waits: all that can be judged of a run whose step times are its own.
@@ -76,13 +83,16 @@ pub fn queue_figures(measured: &Outcome, predicted: &Outcome) -> Vec<FigureValid
         figure("waiting, median", "requests", both(&|outcome| percentile(&waiting(outcome), 0.5)), Target::None),
         figure("queue empty after", "s", both(&|outcome| Some(outcome.queue_empty_s())), Target::None),
     ];
-    figures.into_iter().flatten().filter(|figure| figure.difference.is_finite()).collect()
+    figures.into_iter().flatten().filter(is_finite).collect()
 }
 
 /// Decode time per token of each request, predicted against measured. `None` where no request has two tokens.
 #[must_use]
 pub fn decode_errors(measured: &Outcome, predicted: &Outcome) -> Option<DecodeErrors> {
-    let both = measured.requests.iter().zip(&predicted.requests);
+    // The simulated server may refuse some.
+    let served: HashMap<u64, &RequestTimes> =
+        predicted.requests.iter().map(|request| (request.place, request)).collect();
+    let both = measured.requests.iter().filter_map(|request| Some((request, *served.get(&request.place)?)));
     let errors: Vec<f64> =
         both.filter_map(|(a, b)| Some(b.tpot_ms()? / a.tpot_ms()? - 1.0)).filter(|e| e.is_finite()).collect();
     let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();

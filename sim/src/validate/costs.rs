@@ -11,9 +11,11 @@ use calibrate::profile::{Curve, Group, Kind, Profile, Provenance};
 use kernels::geometry::ModelGeometry;
 
 use super::ValidateError;
-use super::cards::{CARDS, card_of};
+use super::cards::{CARDS, card_of, card_of_device};
+use super::filed;
 use super::outcome::percentile;
 use super::run::Meta;
+use crate::engine::vllm::attention::ComputeCapability;
 use crate::fit::tables::llmservingsim;
 use crate::fit::tables::sheet::Sheet;
 use crate::fit::{FitError, Source};
@@ -69,37 +71,44 @@ struct Borrowed {
 }
 
 impl Costs {
-    /// The costs of a run by the tables in `folder`; `None` where it has no dense table of its own.
+    /// The costs of a run by the tables in `folder`; `None` where there is no dense table of its card, model and ranks.
+    /// `geometry` is that of a model that is not built in.
     ///
     /// # Errors
     /// A table cannot be read, there is none to borrow, or the model's or a card's figures are not known.
-    pub fn of_tables(folder: &Path, run: &str, meta: &Meta, carry: Carry) -> Result<Option<Self>, ValidateError> {
-        let path = folder.join(format!("kernels_{run}_dense.csv"));
-        if !path.is_file() {
-            return Ok(None);
-        }
+    pub fn of_tables(
+        folder: &Path,
+        run: &str,
+        meta: &Meta,
+        geometry: Option<&ModelGeometry>,
+        carry: Carry,
+    ) -> Result<Option<Self>, ValidateError> {
+        let Some(filed) = filed::tables_of(folder, run, meta)? else { return Ok(None) };
+        let path = folder.join(format!("kernels_{filed}_dense.csv"));
         let shown = path.display().to_string();
-        let Some(model) = ModelGeometry::preset(&meta.model) else {
+        let Some(model) = ModelGeometry::preset(&meta.model).or_else(|| geometry.cloned()) else {
             let problem = format!("the geometry of {} is not known", meta.model);
             let known = kernels::geometry::PRESETS.join(", ");
-            return Err(ValidateError::file(&shown, problem, format!("known are {known}")));
+            let help = format!("give --model with the model's config.json; known without it are {known}");
+            return Err(ValidateError::file(&shown, problem, help));
         };
         let ranks = meta.engine_kwargs.tensor_parallel_size.unwrap_or(1);
         let layers = model.layers;
         let mut profile = Profile::builtin(PLANNED).expect("the profile is built in");
-        let mut parts = vec![("dense", format!("its own table, {layers} layers"))];
+        let own = if filed == run { "its own table".to_owned() } else { format!("the table of {filed}") };
+        let mut parts = vec![("dense", format!("{own}, {layers} layers"))];
         let dense = llmservingsim::dense(&sheet(&path)?, layers)?;
-        let tables = Tables { folder, run, layers, dense: &dense };
+        let tables = Tables { folder, run: &filed, layers, dense: &dense };
         let (head, attention) = (tables.find("per_sequence", carry)?, tables.find("attention", carry)?);
         let lender = [&head, &attention].into_iter().find(|table| !table.is_own).map(|table| table.from.clone());
-        profile.machine.dense = imported(dense.clone(), run, "dense", None);
+        profile.machine.dense = imported(dense.clone(), &filed, "dense", None);
         let curve = llmservingsim::head(&sheet(&head.path)?, head.factor)?;
         profile.machine.head = imported(curve, &head.from, "per_sequence", head.scaling());
-        parts.push(("LM head and sampler", head.words()));
+        parts.push(("LM head and sampler", head.words(&own)));
         let figures = llmservingsim::attention(&sheet(&attention.path)?, layers, attention.factor)?;
         parts.push((
             if figures.mixed.is_some() { "attention, mixed steps in one kernel" } else { "attention" },
-            attention.words(),
+            attention.words(&own),
         ));
         profile.engine.attention = Some(imported(figures, &attention.from, "attention", attention.scaling()));
         parts.push(("host work, launches", format!("planning figures of the profile {PLANNED}")));
@@ -107,12 +116,21 @@ impl Costs {
         profile.identity.model_name.clone_from(&meta.model);
         profile.identity.device = device(run, meta);
         profile.identity.engine_version = Some(meta.vllm_version.clone());
-        profile.name = format!("kernels_{run}");
+        profile.name = format!("kernels_{filed}");
         if ranks > 1 {
             parts.push(("communication of ranks", format!("not priced: {ranks} ranks are simulated as one")));
         }
         Ok(Some(Self { profile, parts, lender }))
     }
+}
+
+/// The compute capability of the device that a run was made on: as recorded, or that of its card.
+#[must_use]
+pub fn capability(run: &str, meta: &Meta) -> Option<ComputeCapability> {
+    let hardware = meta.hardware.as_ref();
+    let recorded = hardware.and_then(|hardware| hardware.device_capability.as_ref()?.parse().ok());
+    let named = || hardware.and_then(|hardware| card_of_device(&hardware.device_name)).or_else(|| card_of(run));
+    recorded.or_else(|| named().map(|card| card.capability))
 }
 
 /// The device that a run was made on, as well as the folder says it.
@@ -128,9 +146,10 @@ impl Borrowed {
         (!self.is_own).then_some(self.factor)
     }
 
-    fn words(&self) -> String {
+    /// Where it comes from; `own` are the words for a table of the run's own card.
+    fn words(&self, own: &str) -> String {
         match self.scaling() {
-            None => "its own table".to_owned(),
+            None => own.to_owned(),
             Some(factor) => format!("the table of {}, times the ratio of bandwidths {factor:.4}", self.from),
         }
     }
@@ -139,6 +158,7 @@ impl Borrowed {
 /// The tables of a folder, as a run sees them.
 struct Tables<'a> {
     folder: &'a Path,
+    /// Under which name those of the run's card, model and ranks are filed.
     run: &'a str,
     layers: u32,
     /// Of the run's own card.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! folder ─► run (meta, requests, series) ─┬─► outcome, measured ────────────────────────────┐
-//!           kernel tables ─► costs        ├─► server, heads ─► simulate ─► outcome, predicted ├─► compare ─► reports
+//!  filed ─► kernel tables ─► costs        ├─► server, heads ─► simulate ─► outcome, predicted ├─► compare ─► reports
 //!           or the series ─► fitted ──────┘                                                  ┘
 //! ```
 //!
@@ -12,6 +12,7 @@ pub mod cards;
 pub mod compare;
 pub mod costs;
 mod error;
+pub mod filed;
 pub mod fitted;
 pub mod heads;
 pub mod outcome;
@@ -21,20 +22,21 @@ pub mod simulate;
 pub mod step_times;
 #[cfg(test)]
 mod tests;
+pub mod unsimulated;
 
 use std::path::Path;
 
+use kernels::geometry::ModelGeometry;
 use reports::{CostSource, PredictedEvents, RunValidation};
 
 use crate::engine::shape::RuntimeMode;
 use crate::record;
 use crate::time::SimTime;
 use crate::traffic::Request;
-use cards::card_of;
 use costs::{Carry, Costs};
 pub use error::ValidateError;
 pub use heads::SharedHeads;
-use outcome::Outcome;
+use outcome::{Outcome, Tick, most};
 use run::{MeasuredRequest, Meta, read_requests, read_series};
 pub use run::{RunFiles, Text};
 use server::Server;
@@ -49,6 +51,8 @@ pub struct Settings {
     pub no_heads: bool,
     /// The bandwidth of the card whose tables are borrowed over that of the run's own.
     pub bandwidth_ratio: Option<f64>,
+    /// The geometry of models that are not built in.
+    pub model: Option<ModelGeometry>,
 }
 
 /// Validates one run of `folder`. A run whose card borrows tables has two answers: by the bandwidths of the data sheets, and by
@@ -57,27 +61,27 @@ pub struct Settings {
 /// # Errors
 /// Its files or the tables that price it cannot be used, or the simulation cannot be run.
 pub fn validate(folder: &Path, files: &RunFiles, settings: &Settings) -> Result<Vec<RunValidation>, ValidateError> {
-    let meta_text = Text::read(&files.meta)?;
+    let meta_text = Text::read(files.meta()?)?;
     let meta = Meta::read(&meta_text)?;
-    let (Some(requests), Some(series)) = (&files.requests, &files.series) else {
-        return Ok(vec![without_results(files, &meta)]);
-    };
+    filed::check(&meta_text.file, &files.name, &meta)?;
+    let Some((requests, series)) = files.results()? else { return Ok(vec![without_results(files, &meta)]) };
     let requests = read_requests(&Text::read(requests)?, meta.num_requests)?;
     let series_text = Text::read(series)?;
     let series = read_series(&series_text)?;
     let measured = Outcome::measured(&requests, &series);
-    check_series(&series_text.file, &measured)?;
-    let mut server = Server::of(&meta_text.file, &meta, card_of(&files.name), &requests)?;
+    check_series(&series_text.file, &measured, &meta)?;
+    let mut server = Server::of(&meta_text.file, &meta, costs::capability(&files.name, &meta), &requests)?;
     let heads = heads(&meta, settings, &mut server.notes);
     let run = Run { files, meta: &meta, server, requests: offered(&requests, &heads), measured };
+    let geometry = settings.model.as_ref();
     let carry = settings.bandwidth_ratio.map_or(Carry::DataSheet, Carry::Given);
-    let Some(costs) = Costs::of_tables(folder, &files.name, &meta, carry)? else {
+    let Some(costs) = Costs::of_tables(folder, &files.name, &meta, geometry, carry)? else {
         return Ok(vec![run.fitted()?]);
     };
     let mut answers = vec![run.compared(&costs, costs.lender.is_some().then_some(carry))?];
     let lender_dense = costs.lender.map(|lender| folder.join(format!("kernels_{lender}_dense.csv")));
     if carry == Carry::DataSheet && lender_dense.is_some_and(|table| table.is_file()) {
-        let costs = Costs::of_tables(folder, &files.name, &meta, Carry::Achieved)?;
+        let costs = Costs::of_tables(folder, &files.name, &meta, geometry, Carry::Achieved)?;
         answers.extend(costs.map(|costs| run.compared(&costs, Some(Carry::Achieved))).transpose()?);
     }
     Ok(answers)
@@ -93,21 +97,59 @@ struct Run<'a> {
     measured: Outcome,
 }
 
-/// Makes sure that the series counts the tokens that the requests received: it is whole, and of this run.
-fn check_series(file: &str, measured: &Outcome) -> Result<(), ValidateError> {
+/// Makes sure that the series is of the requests and whole: it counts their tokens, takes their time, and never more of them
+/// than there are; and that its share of the KV pool is in percent.
+fn check_series(file: &str, measured: &Outcome, meta: &Meta) -> Result<(), ValidateError> {
     /// What rounded rates may leave out or add.
     const ROUNDING: f64 = 0.02;
+    /// Ticks before the first request and after the last token.
+    const TICKS_AROUND: f64 = 2.0;
+    let refuse = |problem: String| {
+        let help = "the file may be cut off or of another run: give the one of these requests whole";
+        Err(ValidateError::file(file, problem, help))
+    };
     let received: u64 = measured.requests.iter().map(|request| u64::from(request.output_tokens)).sum();
     let counted: f64 = measured.ticks.iter().map(|tick| tick.output_tokens).sum();
-    if (counted / received as f64 - 1.0).abs() <= ROUNDING {
-        return Ok(());
+    if (counted / received as f64 - 1.0).abs() > ROUNDING {
+        return refuse(format!("{counted:.0} output tokens in all ticks, but the requests received {received}"));
     }
-    let problem = format!("{counted:.0} output tokens in all ticks, but the requests received {received}");
-    Err(ValidateError::file(
-        file,
-        problem,
-        "the file may be cut off or of another run: give the one of these requests whole",
-    ))
+    let seconds = measured.of_ticks(|tick| tick.seconds);
+    let (wall_s, series_s, tick_s) = (measured.wall_s(), seconds.iter().sum::<f64>(), most(&seconds).unwrap_or(0.0));
+    if (series_s - wall_s).abs() > ROUNDING * wall_s + TICKS_AROUND * tick_s {
+        return refuse(format!("{series_s:.1} s of ticks, but the requests took {wall_s:.1} s"));
+    }
+    let there = most(&measured.of_ticks(|tick| tick.running + tick.waiting)).unwrap_or(0.0);
+    if there > measured.requests.len() as f64 {
+        return refuse(format!(
+            "{there} requests running and waiting in a tick, but there are {}",
+            measured.requests.len()
+        ));
+    }
+    let Some(kv) = meta.kv_cache else { return Ok(()) };
+    match kv_too_small(measured, f64::from(kv.num_gpu_blocks) * f64::from(kv.block_size)) {
+        Some(tick) => {
+            let percent = tick.kv_share.unwrap_or_default() * 100.0;
+            let problem = format!(
+                "kv_cache_pct is {percent} in a tick at whose end {} requests ran, whose prompts take far more",
+                tick.running
+            );
+            Err(ValidateError::file(file, problem, "give the share of the KV pool in percent, 0 to 100"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A tick whose share of a pool of `tokens` is less than a tenth of the shortest prompts that can have run at its end. Prompts
+/// that begin alike, or are not yet computed whole, take less than their lengths; a share that was meant as a percentage is a
+/// hundred times too small.
+fn kv_too_small(measured: &Outcome, tokens: f64) -> Option<&Tick> {
+    const LEAST: f64 = 0.1;
+    let mut prompts: Vec<u32> = measured.requests.iter().map(|request| request.prompt_tokens).collect();
+    prompts.sort_unstable();
+    let held = |tick: &Tick| prompts.iter().take(tick.running as usize).map(|&tokens| f64::from(tokens)).sum::<f64>();
+    let known = || measured.ticks.iter().filter(|tick| tick.kv_share.is_some());
+    let fullest = known().max_by(|a, b| held(a).total_cmp(&held(b)))?;
+    (fullest.kv_share? * tokens < LEAST * held(fullest)).then_some(fullest)
 }
 
 /// The requests as they are offered to the simulated server, from time zero on.
@@ -178,19 +220,23 @@ impl Run<'_> {
     /// The queue alone, priced by the run's own series.
     fn fitted(&self) -> Result<RunValidation, ValidateError> {
         let Some(costs) = Costs::fitted(&self.files.name, self.meta, &self.measured) else {
-            let why = "no kernel tables of this card and model, and no tick of the series without prompts to take step times \
-                       from";
-            return Ok(RunValidation { reason: Some(why.to_owned()), ..without_results(self.files, self.meta) });
+            let why =
+                format!("{}, and no tick of the series without prompts to take step times from", self.no_tables());
+            return Ok(RunValidation { reason: Some(why), ..without_results(self.files, self.meta) });
         };
         let predicted = self.predicted(&costs)?;
-        let reason = "no kernel tables of this card and model: step times are fitted to the run's own series, so only the \
-                      queue is judged";
+        let reason =
+            format!("{}: step times are fitted to the run's own series, so only the queue is judged", self.no_tables());
         Ok(RunValidation {
             is_fitted: true,
-            reason: Some(reason.to_owned()),
+            reason: Some(reason),
             figures: compare::queue_figures(&self.measured, &predicted.outcome),
             ..self.answer(&costs, &predicted)
         })
+    }
+
+    fn no_tables(&self) -> String {
+        format!("no kernels_{}_dense.csv, and no other table of this card, model and ranks", self.files.name)
     }
 
     /// What every answer says.

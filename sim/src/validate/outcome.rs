@@ -14,6 +14,8 @@ pub struct Outcome {
 /// What one request saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestTimes {
+    /// Which request of the run, from 0, in the order in which all of them were queued.
+    pub place: u64,
     /// Prompt length in tokens.
     pub prompt_tokens: u32,
     /// Tokens that it received.
@@ -48,9 +50,10 @@ impl Outcome {
     #[must_use]
     pub fn measured(requests: &[MeasuredRequest], series: &[MeasuredTick]) -> Self {
         let begin_s = requests.iter().map(|request| request.queued_s).fold(f64::INFINITY, f64::min);
-        let requests = requests
-            .iter()
-            .map(|request| RequestTimes {
+        let requests = (0..)
+            .zip(requests)
+            .map(|(place, request)| RequestTimes {
+                place,
                 prompt_tokens: request.prompt_tokens,
                 output_tokens: request.output_tokens,
                 queued_s: request.queued_s - begin_s,

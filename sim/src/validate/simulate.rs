@@ -130,7 +130,7 @@ fn prepare(run: &str, options: &EngineOptions, profile: &Profile) -> Result<Setu
 /// Follows a run as a server's own counters do: tick by tick, so that memory does not grow with steps.
 struct Counters {
     recorder: RequestRecorder,
-    requests: Vec<(u64, RequestTimes)>,
+    requests: Vec<RequestTimes>,
     tick_s: f64,
     ticks: Vec<CountedTick>,
     mixed_steps: u64,
@@ -174,7 +174,7 @@ impl Counters {
 
     /// The run as its counters tell it.
     fn outcome(mut self) -> Outcome {
-        self.requests.sort_by_key(|(id, _)| *id);
+        self.requests.sort_by_key(|request| request.place);
         let mut last = (0, 0);
         let counted = self.ticks.iter().map(|tick| {
             last = tick.queues.unwrap_or(last);
@@ -187,7 +187,7 @@ impl Counters {
             }
         });
         let mut ticks: Vec<Tick> = counted.collect();
-        for (_, times) in &self.requests {
+        for times in &self.requests {
             // Seconds are rounded: the last of them may come out behind the last tick.
             let place = self.place(times.first_token_s).min(ticks.len() - 1);
             ticks[place].prompt_tokens += f64::from(times.prompt_tokens);
@@ -196,7 +196,7 @@ impl Counters {
         if let Some(tick) = ticks.last_mut() {
             (tick.running, tick.waiting) = (0.0, 0.0);
         }
-        Outcome { requests: self.requests.into_iter().map(|(_, times)| times).collect(), ticks }
+        Outcome { requests: self.requests, ticks }
     }
 }
 
@@ -218,14 +218,14 @@ impl Observer for Counters {
         let requests = &mut self.requests;
         self.recorder.observe(event, |record| {
             if let (Some(ttft_ms), Some(e2el_ms)) = (record.ttft_ms, record.e2el_ms) {
-                let times = RequestTimes {
+                requests.push(RequestTimes {
+                    place: record.id,
                     prompt_tokens: record.prompt_tokens,
                     output_tokens: record.output_tokens,
                     queued_s: record.arrival_s,
                     first_token_s: record.arrival_s + ttft_ms / 1e3,
                     last_token_s: record.arrival_s + e2el_ms / 1e3,
-                };
-                requests.push((record.id, times));
+                });
             }
             Ok(())
         })

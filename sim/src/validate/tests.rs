@@ -100,8 +100,8 @@ fn results(folder: &Path, run: &str, heads: &SharedHeads, slower: f64) -> (Strin
     let text = Text::read(&folder.join(format!("vllm_run_{run}_meta.json"))).expect("reads");
     let meta = Meta::read(&text).expect("a meta.json");
     let requests = requests();
-    let server = Server::of(&text.file, &meta, card_of(run), &requests).expect("a server");
-    let costs = Costs::of_tables(folder, run, &meta, Carry::DataSheet).expect("tables").expect("they are there");
+    let server = Server::of(&text.file, &meta, costs::capability(run, &meta), &requests).expect("a server");
+    let costs = Costs::of_tables(folder, run, &meta, None, Carry::DataSheet).expect("tables").expect("they are there");
     let predicted = simulate(run, &server.options, &costs.profile, offered(&requests, heads), 0.25).expect("it runs");
     let mut jsonl = String::new();
     for (request, times) in requests.iter().zip(&predicted.outcome.requests) {
@@ -220,8 +220,9 @@ fn a_card_without_its_own_attention_table_borrows_by_bandwidth() {
     );
     let meta = Meta::read(&Text { file: String::new(), text: meta(None) }).expect("a meta.json");
     let borrowed =
-        Costs::of_tables(folder.path(), run, &meta, Carry::DataSheet).expect("tables").expect("there").profile;
-    let own = Costs::of_tables(folder.path(), TABLES, &meta, Carry::DataSheet).expect("tables").expect("there").profile;
+        Costs::of_tables(folder.path(), run, &meta, None, Carry::DataSheet).expect("tables").expect("there").profile;
+    let own =
+        Costs::of_tables(folder.path(), TABLES, &meta, None, Carry::DataSheet).expect("tables").expect("there").profile;
     let decode = |profile: &calibrate::profile::Profile| {
         profile.attention().expect("there is some").figures.decode.at(16.0, 1024.0).value
     };
@@ -235,9 +236,10 @@ fn a_card_of_unknown_bandwidth_asks_for_the_ratio() {
     let [(_, dense), ..] = tables();
     fs::write(folder.path().join(format!("kernels_{run}_dense.csv")), dense).expect("writes");
     let meta = Meta::read(&Text { file: String::new(), text: meta(None) }).expect("a meta.json");
-    let error = Costs::of_tables(folder.path(), run, &meta, Carry::DataSheet).expect_err("the bandwidth is not known");
+    let error =
+        Costs::of_tables(folder.path(), run, &meta, None, Carry::DataSheet).expect_err("the bandwidth is not known");
     assert!(error.to_string().contains("gb300 is not known"), "{error}");
-    let given = Costs::of_tables(folder.path(), run, &meta, Carry::Given(0.25)).expect("tables").expect("there");
+    let given = Costs::of_tables(folder.path(), run, &meta, None, Carry::Given(0.25)).expect("tables").expect("there");
     assert!(given.parts[1].1.contains("0.2500"), "{:?}", given.parts);
 }
 
@@ -340,12 +342,12 @@ fn folders_without_a_whole_run_are_refused() {
     assert!(message(folder.path()).ends_with("no run in this folder"));
     assert!(message(&folder.path().join("none")).starts_with("cannot read"));
     fs::write(folder.path().join("vllm_run_a_requests.jsonl"), "").expect("writes");
-    assert!(
-        message(folder.path()).ends_with("vllm_run_a_requests.jsonl: results without the meta.json that says what ran")
-    );
+    let refused = || validate_in(folder.path(), "a", &Settings::default()).expect_err("not whole").to_string();
+    assert!(refused().ends_with("vllm_run_a_meta.json: results without the meta.json that says what ran"));
     fs::write(folder.path().join("vllm_run_a_meta.json"), meta(None)).expect("writes");
     let found = RunFiles::find(folder.path()).expect("a run");
     assert_eq!((found.len(), found[0].name.as_str(), found[0].series.clone()), (1, "a", None));
+    assert!(refused().ends_with("vllm_run_a_timeseries.csv: not there, but the requests of this run are"));
 }
 
 #[test]
@@ -500,6 +502,7 @@ fn step_times_come_from_quiet_ticks_alone() {
 #[test]
 fn single_tokens_have_no_decode_time() {
     let request = |output_tokens| RequestTimes {
+        place: 0,
         prompt_tokens: 1,
         output_tokens,
         queued_s: 0.0,

@@ -4,8 +4,10 @@
 //! `None`.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Text, WHOLE, fault_of_json};
+use crate::engine::vllm::options::CudagraphMode;
 use crate::limits::{
     BLOCK_TOKENS_MAX, BLOCKS_MAX, RANKS_MAX, REQUEST_TOKENS_MAX, RUNGS_MAX, SEQUENCES_MAX, STEP_TOKENS_MAX,
 };
@@ -30,6 +32,9 @@ pub struct Meta {
     pub hardware: Option<Hardware>,
     /// The engine's own configuration, after all defaults.
     pub resolved_config: Option<Resolved>,
+    /// All that the file holds.
+    #[serde(skip)]
+    pub whole: Value,
 }
 
 /// Flags of the engine. Sizes in tokens unless the name says otherwise.
@@ -45,6 +50,16 @@ pub struct EngineKwargs {
     pub max_num_batched_tokens: u32,
     /// Longest request, prompt and output together; none: the model's own limit.
     pub max_model_len: Option<u32>,
+    /// No compilation and no graphs.
+    pub enforce_eager: Option<bool>,
+    /// Prompts may be split.
+    pub enable_chunked_prefill: Option<bool>,
+    /// The most tokens of one prompt in a step; 0: no limit of its own.
+    pub long_prefill_token_threshold: Option<u32>,
+    /// Two steps in flight.
+    pub async_scheduling: Option<bool>,
+    /// Whether equal heads of prompts share blocks.
+    pub enable_prefix_caching: Option<bool>,
 }
 
 /// The KV pool.
@@ -63,6 +78,8 @@ pub struct KvCache {
 pub struct Hardware {
     /// Its name, as the driver gives it.
     pub device_name: String,
+    /// Its compute capability, such as 8.9.
+    pub device_capability: Option<String>,
 }
 
 /// The engine's own configuration.
@@ -72,6 +89,15 @@ pub struct Resolved {
     pub compilation_config: Option<Compilation>,
     /// The scheduler.
     pub scheduler_config: Option<SchedulerConfig>,
+    /// The model.
+    pub model_config: Option<ModelConfig>,
+}
+
+/// The model, as the engine loaded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct ModelConfig {
+    /// No compilation and no graphs.
+    pub enforce_eager: Option<bool>,
 }
 
 /// Graphs.
@@ -79,6 +105,8 @@ pub struct Resolved {
 pub struct Compilation {
     /// The ladder, in tokens.
     pub cudagraph_capture_sizes: Option<Vec<u32>>,
+    /// The mode: its name, its number, or those of uniform decode batches and of the others.
+    pub cudagraph_mode: Option<Value>,
 }
 
 /// The scheduler.
@@ -90,6 +118,8 @@ pub struct SchedulerConfig {
     pub scheduler_reserve_full_isl: Option<bool>,
     /// Prompts may be split.
     pub enable_chunked_prefill: Option<bool>,
+    /// The most tokens of one prompt in a step; 0: no limit of its own.
+    pub long_prefill_token_threshold: Option<u32>,
 }
 
 impl Meta {
@@ -98,10 +128,12 @@ impl Meta {
     /// # Errors
     /// It is no such JSON, or a figure is none that a server can have.
     pub fn read(text: &Text) -> Result<Self, ValidateError> {
-        let meta: Self = serde_json::from_str(&text.text).map_err(|error| {
+        let refused = |error: serde_json::Error| {
             let problem = format!("not the meta.json of a run: {}", fault_of_json(&error));
             ValidateError::line(&text.file, error.line() as u64, problem, WHOLE)
-        })?;
+        };
+        let mut meta: Self = serde_json::from_str(&text.text).map_err(refused)?;
+        meta.whole = serde_json::from_str(&text.text).map_err(refused)?;
         let refuse = |key: &str, value: u32, most: u32| {
             let problem = format!("{key} is {value}, expected 1 to {most}");
             Err(ValidateError::file(&text.file, problem, "check what the run was started with"))
@@ -127,9 +159,30 @@ impl Meta {
             return Err(ValidateError::file(&text.file, problem, "check what the run was started with"));
         }
         match sizes.iter().find(|size| !(1..=STEP_TOKENS_MAX).contains(*size)) {
-            Some(&size) => refuse("an entry of cudagraph_capture_sizes", size, STEP_TOKENS_MAX),
-            None => Ok(meta),
+            Some(&size) => return refuse("an entry of cudagraph_capture_sizes", size, STEP_TOKENS_MAX),
+            None => {}
         }
+        meta.graph_mode().map_err(|mode| {
+            let problem = format!("cudagraph_mode is {}, which is no mode", calibrate::stderr::printable(&mode));
+            ValidateError::file(&text.file, problem, "check what the run was started with")
+        })?;
+        Ok(meta)
+    }
+
+    /// The graph mode that was in force; `None` where it was not recorded.
+    ///
+    /// # Errors
+    /// What was recorded is no mode.
+    pub fn graph_mode(&self) -> Result<Option<CudagraphMode>, String> {
+        let recorded = self.resolved_config.as_ref().and_then(|config| config.compilation_config.as_ref());
+        recorded.and_then(|config| config.cudagraph_mode.as_ref()).map(graph_mode).transpose()
+    }
+
+    /// Whether the engine ran without graphs.
+    #[must_use]
+    pub fn is_eager(&self) -> bool {
+        let resolved = self.resolved_config.as_ref().and_then(|config| config.model_config?.enforce_eager);
+        resolved == Some(true) || self.engine_kwargs.enforce_eager == Some(true)
     }
 
     /// The ladder that was captured, in tokens.
@@ -142,5 +195,22 @@ impl Meta {
     #[must_use]
     pub fn scheduler(&self) -> Option<SchedulerConfig> {
         self.resolved_config.as_ref()?.scheduler_config
+    }
+}
+
+/// A mode by its name, by vLLM's number for it, or as the modes of uniform decode batches and of all others.
+fn graph_mode(value: &Value) -> Result<CudagraphMode, String> {
+    use CudagraphMode::{Full, FullAndPiecewise, FullDecodeOnly, None, Piecewise};
+    if let Some(name) = value.as_str() {
+        let name = name.rsplit('.').next().unwrap_or(name).to_ascii_uppercase();
+        return serde_json::from_value(json!(name)).map_err(|_| value.to_string());
+    }
+    match value.as_u64().map_or_else(|| value.clone(), |mode| json!([mode, mode])) {
+        mode if mode == json!([0, 0]) => Ok(None),
+        mode if mode == json!([1, 1]) => Ok(Piecewise),
+        mode if mode == json!([2, 2]) => Ok(Full),
+        mode if mode == json!([2, 0]) => Ok(FullDecodeOnly),
+        mode if mode == json!([2, 1]) => Ok(FullAndPiecewise),
+        _ => Err(value.to_string()),
     }
 }

@@ -10,6 +10,7 @@ pub use requests::{MeasuredRequest, read_requests};
 pub use series::{MeasuredTick, read_series};
 pub use text::{Text, WHOLE, fault_of_json};
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,14 +18,16 @@ use super::ValidateError;
 
 const BEGIN: &str = "vllm_run_";
 const META: &str = "_meta.json";
+const REQUESTS: &str = "_requests.jsonl";
+const SERIES: &str = "_timeseries.csv";
 
-/// The files of one run. Those of its results may be missing.
+/// The files of one run. Any of them may be missing, but not all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFiles {
-    /// What stands between `vllm_run_` and `_meta.json`; the kernel tables of the same card, model and ranks have it too.
+    /// What stands between `vllm_run_` and `_meta.json`; kernel tables are filed under such a name too.
     pub name: String,
     /// `vllm_run_NAME_meta.json`.
-    pub meta: PathBuf,
+    pub meta: Option<PathBuf>,
     /// `vllm_run_NAME_requests.jsonl`.
     pub requests: Option<PathBuf>,
     /// `vllm_run_NAME_timeseries.csv`.
@@ -35,42 +38,64 @@ impl RunFiles {
     /// Every run of a folder, by name.
     ///
     /// # Errors
-    /// The folder cannot be read, holds no run, or holds results without their `meta.json`.
+    /// The folder cannot be read, or holds no run.
     pub fn find(folder: &Path) -> Result<Vec<Self>, ValidateError> {
         let shown = folder.display().to_string();
         let unreadable = |source| ValidateError::Read { file: shown.clone(), source };
-        let mut names = Vec::new();
+        let mut runs: BTreeMap<String, Self> = BTreeMap::new();
         for entry in fs::read_dir(folder).map_err(unreadable)? {
-            let name = entry.map_err(unreadable)?.file_name();
-            names.extend(name.to_str().and_then(|name| name.strip_prefix(BEGIN)).map(str::to_owned));
-        }
-        let is_there = |name: &str, end: &str| names.iter().any(|found| found.strip_suffix(end) == Some(name));
-        let path = |name: &str, end: &str| folder.join(format!("{BEGIN}{name}{end}"));
-        let result = |name: &str, end: &str| is_there(name, end).then(|| path(name, end));
-        let mut runs: Vec<Self> = names
-            .iter()
-            .filter_map(|name| name.strip_suffix(META))
-            .map(|name| Self {
-                name: name.to_owned(),
-                meta: path(name, META),
-                requests: result(name, "_requests.jsonl"),
-                series: result(name, "_timeseries.csv"),
-            })
-            .collect();
-        runs.sort_by(|a, b| a.name.cmp(&b.name));
-        let results = |name: &&String| name.ends_with("_requests.jsonl") || name.ends_with("_timeseries.csv");
-        let has_meta =
-            |name: &str| runs.iter().any(|run| name.strip_prefix(&run.name).is_some_and(|end| end.starts_with('_')));
-        if let Some(alone) = names.iter().filter(results).find(|name| !has_meta(name)) {
-            let file = path(alone, "").display().to_string();
-            let help = "put the vllm_run_NAME_meta.json of the run beside it";
-            return Err(ValidateError::file(&file, "results without the meta.json that says what ran", help));
+            let file = entry.map_err(unreadable)?.file_name();
+            let Some(filed) = file.to_str().and_then(|file| file.strip_prefix(BEGIN)) else { continue };
+            let parts = [META, REQUESTS, SERIES];
+            let Some((name, end)) = parts.iter().find_map(|end| Some((filed.strip_suffix(end)?, *end))) else {
+                continue;
+            };
+            let run = runs.entry(name.to_owned()).or_insert_with(|| Self::nothing(name));
+            let part = match end {
+                META => &mut run.meta,
+                REQUESTS => &mut run.requests,
+                _ => &mut run.series,
+            };
+            *part = Some(folder.join(&file));
         }
         if runs.is_empty() {
             let help =
                 "a run is vllm_run_NAME_meta.json, vllm_run_NAME_requests.jsonl and vllm_run_NAME_timeseries.csv";
             return Err(ValidateError::file(&shown, "no run in this folder", help));
         }
-        Ok(runs)
+        Ok(runs.into_values().collect())
+    }
+
+    fn nothing(name: &str) -> Self {
+        Self { name: name.to_owned(), meta: None, requests: None, series: None }
+    }
+
+    /// The file that says what ran.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn meta(&self) -> Result<&Path, ValidateError> {
+        self.meta.as_deref().ok_or_else(|| self.missing(META, "results without the meta.json that says what ran"))
+    }
+
+    /// Requests and series; `None` where the run has neither.
+    ///
+    /// # Errors
+    /// One of them is there without the other.
+    pub fn results(&self) -> Result<Option<(&Path, &Path)>, ValidateError> {
+        match (self.requests.as_deref(), self.series.as_deref()) {
+            (None, None) => Ok(None),
+            (Some(requests), Some(series)) => Ok(Some((requests, series))),
+            (Some(_), None) => Err(self.missing(SERIES, "not there, but the requests of this run are")),
+            (None, Some(_)) => Err(self.missing(REQUESTS, "not there, but the series of this run is")),
+        }
+    }
+
+    /// About a file that should lie beside the others.
+    fn missing(&self, end: &str, problem: &str) -> ValidateError {
+        let there = [&self.meta, &self.requests, &self.series].into_iter().flatten().next();
+        let file = format!("{BEGIN}{}{end}", self.name);
+        let path = there.map_or_else(|| PathBuf::from(&file), |there| there.with_file_name(&file));
+        ValidateError::file(&path.display().to_string(), problem, "put the file beside the others of the run")
     }
 }

@@ -25,6 +25,9 @@ const COLUMNS: [&str; 5] = ["t", "prompt_throughput", "gen_throughput", "running
 /// The KV pool in use, in percent; not every series has it, and 0 all through says nothing.
 const KV: &str = "kv_cache_pct";
 
+/// All of the pool, with what rounding adds.
+const PERCENT_MAX: f64 = 100.01;
+
 /// Reads the series.
 ///
 /// # Errors
@@ -59,13 +62,20 @@ pub fn read_series(text: &Text) -> Result<Vec<MeasuredTick>, ValidateError> {
             })
         };
         let cell = |index: usize| number(COLUMNS[index], places[index]);
+        let percent = |place: usize| match number(KV, place)? {
+            percent @ 0.0..=PERCENT_MAX => Ok(percent),
+            percent => {
+                let problem = format!("{KV} is {percent}, expected 0 to 100");
+                Err(ValidateError::line(file, line, problem, "give the share of the KV pool in percent"))
+            }
+        };
         let tick = MeasuredTick {
             at_s: cell(0)?,
             prompt_tokens_per_s: cell(1)?,
             output_tokens_per_s: cell(2)?,
             running: cell(3)?,
             waiting: cell(4)?,
-            kv_share: kv_place.map(|place| number(KV, place)).transpose()?.map(|percent| percent / 100.0),
+            kv_share: kv_place.map(percent).transpose()?.map(|percent| percent / 100.0),
         };
         let before_s = ticks.last().map_or(0.0, |before| before.at_s);
         if tick.at_s <= before_s {
