@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::Path;
 
+use calibrate::stderr::printable;
+
 use super::ValidateError;
 use super::cards::{card_of, card_of_device};
 use super::run::Meta;
@@ -23,7 +25,7 @@ pub fn check(file: &str, run: &str, meta: &Meta) -> Result<(), ValidateError> {
     if let (Some(filed), Some(device)) = (card_of(run), device)
         && card_of_device(device).is_some_and(|card| card != filed)
     {
-        return refuse("hardware.device_name", &calibrate::stderr::printable(device), filed.short);
+        return refuse("hardware.device_name", &printable(device), filed.short);
     }
     match (ranks_of(run), meta.engine_kwargs.tensor_parallel_size) {
         (Some(filed), Some(ranks)) if filed != ranks => {
@@ -31,6 +33,18 @@ pub fn check(file: &str, run: &str, meta: &Meta) -> Result<(), ValidateError> {
         }
         _ => Ok(()),
     }
+}
+
+/// A device that is none of the known cards, though the run is filed under one: a sentence.
+#[must_use]
+pub fn doubt(run: &str, meta: &Meta) -> Option<String> {
+    let device = &meta.hardware.as_ref()?.device_name;
+    let filed = card_of(run).filter(|_| card_of_device(device).is_none())?;
+    Some(format!(
+        "the device is recorded as {}; the run is taken for one on an {}, as it is filed",
+        printable(device),
+        filed.name
+    ))
 }
 
 /// The name of the dense table in `folder` that is of this run's card, model and ranks: the run's own; else the longest that

@@ -71,6 +71,7 @@ pub fn validate(folder: &Path, files: &RunFiles, settings: &Settings) -> Result<
     let measured = Outcome::measured(&requests, &series);
     check_series(&series_text.file, &measured, &meta)?;
     let mut server = Server::of(&meta_text.file, &meta, costs::capability(&files.name, &meta), &requests)?;
+    server.notes.extend(filed::doubt(&files.name, &meta));
     let heads = heads(&meta, settings, &mut server.notes);
     let run = Run { files, meta: &meta, server, requests: offered(&requests, &heads), measured };
     let geometry = settings.model.as_ref();

@@ -2,7 +2,7 @@
 
 use super::ValidateError;
 use super::run::{MeasuredRequest, Meta};
-use super::unsimulated::{at, unsimulated};
+use super::unsimulated::unsimulated;
 use crate::engine::options::EngineOptions;
 use crate::engine::vllm::attention::ComputeCapability;
 use crate::engine::vllm::options::{
@@ -50,7 +50,7 @@ impl Server {
             longest
         });
         let scheduler = meta.scheduler();
-        let not_simulated = unsimulated(&meta.whole);
+        let not_simulated = unsimulated(meta);
         if !not_simulated.is_empty() {
             notes.push(format!("NOT SIMULATED: {}", not_simulated.join("; ")));
         }
@@ -142,13 +142,13 @@ fn check_parallel(file: &str, meta: &Meta) -> Result<(), ValidateError> {
         ("pipeline_parallel_size", "what a stage computes is in no table"),
     ] {
         let places = [format!("engine_kwargs.{key}"), format!("resolved_config.parallel_config.{key}")];
-        let recorded = places.iter().filter_map(|path| at(&meta.whole, path)?.as_u64()).max();
+        let recorded = places.iter().filter_map(|path| meta.at(path)?.as_u64()).max();
         if let Some(number @ 2..) = recorded {
             return refuse(key, &number.to_string(), why);
         }
     }
     let places = ["engine_kwargs.speculative_config", "resolved_config.speculative_config"];
-    match places.iter().filter_map(|path| at(&meta.whole, path)).find(|value| !value.is_null()) {
+    match places.iter().filter_map(|path| meta.at(path)).find(|value| !value.is_null()) {
         Some(_) => refuse("speculative_config", "set", "how many drafts were accepted is not recorded"),
         None => Ok(()),
     }

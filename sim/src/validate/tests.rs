@@ -499,6 +499,23 @@ fn step_times_come_from_quiet_ticks_alone() {
     assert!(by_running(&Outcome::default(), 8, &unpriced).is_empty());
 }
 
+/// The simulated server refused the first of three requests: the others are still compared with themselves.
+#[test]
+fn requests_are_compared_by_their_place() {
+    let request = |place: u64| RequestTimes {
+        place,
+        prompt_tokens: 1,
+        output_tokens: 11,
+        queued_s: 0.0,
+        first_token_s: 1.0,
+        last_token_s: 2.0 + place as f64,
+    };
+    let outcome = |places: std::ops::Range<u64>| Outcome { requests: places.map(request).collect(), ticks: Vec::new() };
+    let errors = compare::decode_errors(&outcome(0..3), &outcome(1..3)).expect("two are compared");
+    assert_eq!((errors.requests, errors.most_absolute), (2, 0.0));
+    assert!(compare::decode_errors(&outcome(0..1), &outcome(1..3)).is_none());
+}
+
 #[test]
 fn single_tokens_have_no_decode_time() {
     let request = |output_tokens| RequestTimes {

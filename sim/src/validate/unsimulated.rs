@@ -3,6 +3,8 @@
 use calibrate::stderr::printable;
 use serde_json::Value;
 
+use super::run::Meta;
+
 /// Flags that are simulated, or that change neither steps nor queues.
 const FLAGS: [&str; 30] = [
     "async_scheduling",
@@ -77,20 +79,14 @@ const DTYPES: &[&str] = &["auto", "bfloat16", "float16", "half", "torch.bfloat16
 /// The first release whose only engine by default is the one that is simulated.
 const V1_SINCE: (u32, u32) = (0, 8);
 
-/// The value at a path of keys; `None` where it is not there.
-#[must_use]
-pub fn at<'a>(json: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(json, |value, key| value.get(key))
-}
-
 /// What a `meta.json` says that is not simulated: `key = value` each.
 #[must_use]
-pub fn unsimulated(meta: &Value) -> Vec<String> {
+pub fn unsimulated(meta: &Meta) -> Vec<String> {
     let differs = AS_SIMULATED.iter().filter_map(|(path, simulated)| {
-        let value = at(meta, path).map(text)?;
+        let value = meta.at(path).map(text)?;
         (!simulated.contains(&value.as_str())).then(|| named(path, &value))
     });
-    let flags = at(meta, "engine_kwargs").and_then(Value::as_object).into_iter().flatten();
+    let flags = meta.at("engine_kwargs").and_then(Value::as_object).into_iter().flatten();
     let is_unknown = |flag: &str| {
         let of_table = |path: &str| path.strip_prefix("engine_kwargs.") == Some(flag);
         !FLAGS.contains(&flag) && !AS_SIMULATED.iter().any(|(path, _)| of_table(path))

@@ -122,11 +122,23 @@ pub struct SchedulerConfig {
     pub long_prefill_token_threshold: Option<u32>,
 }
 
+/// Keys that say the same, where both are there.
+const SAME: [[&str; 2]; 8] = [
+    ["engine_kwargs.max_num_seqs", "resolved_config.scheduler_config.max_num_seqs"],
+    ["engine_kwargs.max_num_batched_tokens", "resolved_config.scheduler_config.max_num_batched_tokens"],
+    ["engine_kwargs.enable_chunked_prefill", "resolved_config.scheduler_config.enable_chunked_prefill"],
+    ["engine_kwargs.max_model_len", "resolved_config.model_config.max_model_len"],
+    ["engine_kwargs.tensor_parallel_size", "resolved_config.parallel_config.tensor_parallel_size"],
+    ["kv_cache.num_gpu_blocks", "resolved_config.cache_config.num_gpu_blocks"],
+    ["kv_cache.block_size", "resolved_config.cache_config.block_size"],
+    ["kv_cache.enable_prefix_caching", "resolved_config.cache_config.enable_prefix_caching"],
+];
+
 impl Meta {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is no such JSON, or a figure is none that a server can have.
+    /// It is no such JSON, a figure is none that a server can have, or two keys contradict each other.
     pub fn read(text: &Text) -> Result<Self, ValidateError> {
         let refused = |error: serde_json::Error| {
             let problem = format!("not the meta.json of a run: {}", fault_of_json(&error));
@@ -166,7 +178,24 @@ impl Meta {
             let problem = format!("cudagraph_mode is {}, which is no mode", calibrate::stderr::printable(&mode));
             ValidateError::file(&text.file, problem, "check what the run was started with")
         })?;
-        Ok(meta)
+        match SAME.iter().find_map(|pair| meta.contradiction(*pair)) {
+            Some(problem) => Err(ValidateError::file(&text.file, problem, "give the file as the benchmark wrote it")),
+            None => Ok(meta),
+        }
+    }
+
+    /// The value at a path of keys, such as `kv_cache.block_size`; `None` where it is not there.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Option<&Value> {
+        path.split('.').try_fold(&self.whole, |value, key| value.get(key))
+    }
+
+    /// What two keys say of one thing, if that is not the same.
+    fn contradiction(&self, [one, two]: [&str; 2]) -> Option<String> {
+        let said = |path| self.at(path).filter(|value| !value.is_null());
+        let (a, b) = said(one).zip(said(two)).filter(|(a, b)| a != b)?;
+        let shown = |value: &Value| calibrate::stderr::printable(&value.to_string());
+        Some(format!("{one} is {}, but {two} is {}", shown(a), shown(b)))
     }
 
     /// The graph mode that was in force; `None` where it was not recorded.
