@@ -50,7 +50,7 @@ const AS_SIMULATED: [(&str, &[&str]); 30] = [
     ("resolved_config.quant_config", &["null"]),
     ("resolved_config.kv_transfer_config", &["null"]),
     ("resolved_config.ec_transfer_config", &["null"]),
-    ("resolved_config.attention_config.backend", &["null"]),
+    ("resolved_config.attention_config.backend", &["null", "FLASH_ATTN"]),
     ("resolved_config.cache_config.cache_dtype", DTYPES),
     ("resolved_config.cache_config.kv_offloading_size", &["null"]),
     ("resolved_config.cache_config.kv_sharing_fast_prefill", &["false"]),
@@ -96,7 +96,7 @@ pub fn unsimulated(meta: &Meta) -> Vec<String> {
         !is_off && is_unknown(flag)
     });
     let unknown = unknown.map(|(flag, value)| named(&format!("engine_kwargs.{flag}"), &text(value)));
-    let version = at(meta, "vllm_version").and_then(Value::as_str).unwrap_or_default();
+    let version = &meta.vllm_version;
     let old =
         is_before_v1(version).then(|| format!("the engine V0, which vLLM {} runs by default", printable(version)));
     differs.chain(unknown).chain(old).collect()
