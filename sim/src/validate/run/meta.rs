@@ -170,9 +170,8 @@ impl Meta {
             let problem = format!("{} cudagraph_capture_sizes, expected at most {RUNGS_MAX}", sizes.len());
             return Err(ValidateError::file(&text.file, problem, "check what the run was started with"));
         }
-        match sizes.iter().find(|size| !(1..=STEP_TOKENS_MAX).contains(*size)) {
-            Some(&size) => return refuse("an entry of cudagraph_capture_sizes", size, STEP_TOKENS_MAX),
-            None => {}
+        if let Some(&size) = sizes.iter().find(|size| !(1..=STEP_TOKENS_MAX).contains(*size)) {
+            return refuse("an entry of cudagraph_capture_sizes", size, STEP_TOKENS_MAX);
         }
         meta.graph_mode().map_err(|mode| {
             let problem = format!("cudagraph_mode is {}, which is no mode", calibrate::stderr::printable(&mode));
