@@ -108,6 +108,6 @@ mod tests {
         let page =
             sections("The folder holds for every run NAME:\n  a_NAME.csv\n\nLogs, for --onto:\n  lines\n").to_roff();
         assert!(page.contains(".SH NOTES\n.nf\nThe folder holds for every run NAME:\n"), "{page}");
-        assert!(page.contains(".SH \"LOGS, FOR \\-\\-onto\"\n"), "{page}");
+        assert!(page.contains(".SH \"LOGS, FOR --onto\"\n"), "{page}");
     }
 }
