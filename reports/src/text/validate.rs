@@ -193,11 +193,11 @@ fn predicted(events: &PredictedEvents, sink: &mut impl Write) -> io::Result<()> 
 fn verdict(run: &RunValidation, sink: &mut impl Write) -> io::Result<()> {
     let missed = run.missed();
     let targets = if run.targets() == 1 { "1 target".to_owned() } else { format!("{} targets", run.targets()) };
-    let judged = if run.is_fitted { format!("queue only, {targets}") } else { targets };
+    let queue_only = if run.is_fitted { "queue only, " } else { "" };
     let text = if missed.is_empty() {
-        format!("verdict: every target is met ({judged})")
+        format!("verdict: every target is met ({queue_only}{targets})")
     } else {
-        format!("verdict: MISSED ({judged}): {}", missed.join(", "))
+        format!("verdict: MISSED {} of {targets}: {queue_only}{}", missed.len(), missed.join("; "))
     };
     paragraph(sink, &text, "", "  ")
 }
