@@ -19,7 +19,7 @@ pub struct FitReport {
     pub sources: Vec<FitSource>,
     /// Errors at sizes that were left out of a table and read from their neighbours.
     pub held_out: Vec<FitHeldOut>,
-    /// Figures that logs decide or bound; none where tables made the profile.
+    /// Figures that logs, or steps without a graph, decide or bound.
     pub figures: Vec<FitFigure>,
     /// Errors of predicted step times, of steps that no figure was fitted to.
     pub errors: Vec<FitError>,
@@ -85,7 +85,7 @@ pub struct FitFigure {
     pub after: Option<f64>,
     /// `fitted`, `upper_bound` or `kept`.
     pub verdict: Name,
-    /// Low end of its 95 % interval; null of what is not fitted.
+    /// Low end of its 95 % interval; null of what is not fitted, and of what a table has too few sizes of.
     pub low: Option<f64>,
     /// High end of its 95 % interval, or the upper bound; null of what is kept.
     pub high: Option<f64>,

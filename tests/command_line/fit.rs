@@ -343,6 +343,7 @@ fn what_is_no_table_is_refused_with_its_place() {
         ("another_model", good.replace(",4096,11008,", ",4096,12000,")),
         ("mode", STEPS.replacen("FULL", "GRAPH", 1)),
         ("seconds", STEPS.replacen(",6.1", ",0.0061", 1)),
+        ("outlier", linear(&SIZES.map(|(rows, ms)| (rows, if rows == 8 { 10.0 * ms } else { ms })), None)),
         ("few_rows", STEPS.replacen("FULL,8,", "FULL,4,", 1)),
         ("json", "[{\"case\": \"decode8\", \"requests\": [".to_owned()),
         ("case", "[{\"case\": \"a\", \"requests\": [], \"median_us\": 5, \"ranks\": []}]".to_owned()),
@@ -359,12 +360,26 @@ fn what_is_no_table_is_refused_with_its_place() {
         write(folder, "unit.csv", &linear(&SIZES.map(|(rows, ms)| (rows, ms * factor)), None));
         messages += &sim_in(folder, &["fit", "unit.csv", "--device", "A100"]).refused(3);
     }
+    let steps = [
+        ("no_graph", STEPS.replace("FULL", "NONE")),
+        ("reversed", STEPS.replacen("FULL,16,16,600,6.7", "FULL,64,64,600,3.1", 1)),
+        ("flat", STEPS.replacen("FULL,16,16,600,6.7", "FULL,65536,65536,0,40", 1)),
+    ];
+    for (name, text) in steps {
+        let file = format!("{name}.csv");
+        write(folder, &file, &text);
+        messages += &sim_in(folder, &["fit", &file, "--model", "llama-3.1-8b", "--device", "A100"]).refused(3);
+    }
     write(folder, "mlp.csv", &good);
-    for more in
-        [&["--device", "Z9"][..], &[], &["--device", "A100", "--model", "llama-3-8b"], &["mlp.csv", "--device", "A100"]]
-    {
+    for more in [
+        &["--device", "Z9"][..],
+        &["--device", "A10"],
+        &[],
+        &["--device", "A100", "--model", "llama-3-8b"],
+        &["mlp.csv", "--device", "A100"],
+    ] {
         messages += &sim_in(folder, &[&["fit", "mlp.csv"], more].concat()).refused(3);
     }
     insta::assert_snapshot!("fit_refused", messages);
-    assert_eq!(fs::read_dir(folder).expect("ours").count(), 17, "nothing is left behind");
+    assert_eq!(fs::read_dir(folder).expect("ours").count(), 21, "nothing is left behind");
 }

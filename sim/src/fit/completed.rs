@@ -108,12 +108,22 @@ fn builtin_of(device: &str) -> Result<Option<Profile>, ProfileError> {
     let mut found = None;
     for name in BUILTIN {
         let profile = Profile::builtin(name)?;
-        let is_it = profile.identity.device.to_lowercase().contains(&device.to_lowercase());
-        if is_it && found.replace(profile).is_some() {
+        if names(&profile.identity.device, device) && found.replace(profile).is_some() {
             return Ok(None);
         }
     }
     Ok(found)
+}
+
+/// Whether `part` names a device: whole words of its name, one after the other. An A10 is no A100.
+fn names(device: &str, part: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let (device, part) = (words(device), words(part).concat());
+    let runs = (0..device.len()).flat_map(|from| (from + 1..=device.len()).map(move |to| from..to));
+    !part.is_empty() && runs.into_iter().any(|run| device[run].concat() == part)
 }
 
 fn declared(source: &str, range: &str) -> Provenance {
@@ -160,7 +170,6 @@ pub fn profile(request: &Request<'_>, model: &ServedModel, parts: Parts) -> Resu
         FitError::together("no table has the dense work over rows, which every profile needs", help)
     })?;
     let rates = Rates::of(&dense, &model.geometry);
-    rates.plausible(&dense)?;
     let head = match parts.head {
         Some(head) => head,
         None => head_by_rates(&rates, &model.geometry, &dense),
@@ -238,27 +247,7 @@ struct Rates {
 /// Rows from which on the slope of a table is that of its arithmetic.
 const COMPUTING_ROWS: f64 = 1024.0;
 
-/// Rates at which devices stream weights, 10^9 bytes per second: far beyond both ends of what is sold.
-const PLAUSIBLE_GB_PER_S: [f64; 2] = [10.0, 50_000.0];
-
 impl Rates {
-    /// Whether the smallest size takes a time in which its weights can be read: else the unit is another one.
-    fn plausible(&self, dense: &Group<Curve>) -> Result<(), FitError> {
-        let gb_per_s = self.bytes_per_us / 1e3;
-        if (PLAUSIBLE_GB_PER_S[0]..=PLAUSIBLE_GB_PER_S[1]).contains(&gb_per_s) {
-            return Ok(());
-        }
-        let Curve::Table(table) = &dense.figures else { return Ok(()) };
-        let problem = format!(
-            "a step of {} rows that takes {} us reads its weights at {gb_per_s:.3} GB/s: expected {} to {}",
-            table.x()[0],
-            table.y()[0],
-            PLAUSIBLE_GB_PER_S[0],
-            PLAUSIBLE_GB_PER_S[1]
-        );
-        Err(FitError::together(problem, "check the unit of the times, and whether they are of this model"))
-    }
-
     fn of(dense: &Group<Curve>, model: &ModelGeometry) -> Self {
         let Curve::Table(table) = &dense.figures else {
             return Self { bytes_per_us: f64::INFINITY, flops_per_us: f64::INFINITY };
@@ -320,4 +309,21 @@ fn attention_by_rates(rates: &Rates, model: &ModelGeometry, dense: &Group<Curve>
     let method = format!("no table of it: keys and values at {}; a floor that kernels do not reach", rates.words());
     let valid = "decode of 1 to 512 requests, prefill chunks to 8192, contexts to 32768".to_owned();
     Group { figures, provenance: derived(&dense.provenance.source, method, valid), measured: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_by_whole_words() {
+        let device = "NVIDIA GeForce RTX 4090";
+        for part in ["4090", "RTX 4090", "rtx4090", "nvidia geforce rtx 4090", "GeForce-RTX-4090"] {
+            assert!(names(device, part), "{part}");
+        }
+        for part in ["409", "X 4090", "", " ", "4090 D", "RTX 4090 SUPER"] {
+            assert!(!names(device, part), "{part}");
+        }
+        assert!(names("NVIDIA A100-SXM4-80GB", "A100") && !names("NVIDIA A100-SXM4-80GB", "A10"));
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod completed;
 pub mod error;
+pub mod launches;
 pub mod measured_step;
 pub mod onto;
 pub mod source;
@@ -14,12 +15,11 @@ pub mod tables;
 pub use error::FitError;
 pub use source::Source;
 
-use calibrate::profile::{DispatchCost, Group, Profile};
+use calibrate::profile::Profile;
 use calibrate::served_model::ServedModel;
 
 use completed::Request;
-use measured_step::MeasuredStep;
-use onto::{Onto, StepFile};
+use launches::Launches;
 use tables::{LaunchGap, Table, TableKind, composed, whole_steps};
 
 /// A file and what it holds.
@@ -53,6 +53,12 @@ pub struct Fitted {
     pub ranks: u32,
     /// What launching an operation alone costs at most, where two tables tell.
     pub launch_gap: Option<LaunchGap>,
+    /// What steps without a graph say of launches, where the table is one of steps.
+    pub launches: Option<Launches>,
+    /// The profile before they said it.
+    pub planned: Profile,
+    /// What no device is likely to have.
+    pub doubts: Vec<String>,
 }
 
 /// Makes a profile of tables.
@@ -63,32 +69,29 @@ pub fn of_tables(read: &[Read], request: &Request<'_>, licence: &str) -> Result<
     let tables: Vec<Table> = read.iter().map(|read| read.table.clone()).collect();
     let model = completed::model(request, &tables)?;
     let mut parts = composed::parts(read, &model.geometry, licence)?;
-    let steps =
+    let mut steps =
         read.iter().filter_map(|read| if let Table::Steps(steps) = &read.table { Some((read, steps)) } else { None });
-    for (read, steps) in steps {
+    let of_steps = steps.next();
+    if let Some((read, steps)) = of_steps {
         if parts.dense.is_some() {
-            let help = "give either tables of operations or one file of steps; steps beside a profile go to --onto";
-            return Err(FitError::file(&read.source.file, "whole steps beside another table of the dense work", help));
+            return Err(beside_others(read));
         }
         parts = whole_steps::parts(&read.source, steps, &model.geometry)?;
     }
-    let launch_gap = parts.launch_gap;
-    let mut profile = completed::profile(request, &model, parts)?;
-    if let Some((read, steps)) = steps_of(read) {
-        profile.engine.dispatch = launches_of(&profile, &read.source, steps)?;
+    if let Some((second, _)) = steps.next() {
+        return Err(beside_others(second));
     }
-    Ok(Fitted { profile, ranks: model.ranks, model, launch_gap })
+    let (launch_gap, mut doubts) = (parts.launch_gap, std::mem::take(&mut parts.doubts));
+    let mut profile = completed::profile(request, &model, parts)?;
+    let planned = profile.clone();
+    let launches = of_steps.map(|(read, steps)| launches::launches(&mut profile, &read.source, steps)).transpose()?;
+    doubts.extend(launches.iter().flat_map(|launches| launches.doubts.iter().cloned()));
+    Ok(Fitted { profile, ranks: model.ranks, model, launch_gap, launches, planned, doubts })
 }
 
-fn steps_of(read: &[Read]) -> Option<(&Read, &Vec<MeasuredStep>)> {
-    read.iter().find_map(|read| if let Table::Steps(steps) = &read.table { Some((read, steps)) } else { None })
-}
-
-/// What launches cost in the steps that ran another way than those that the profile is made of, beside which they show.
-fn launches_of(profile: &Profile, source: &Source, steps: &[MeasuredStep]) -> Result<Group<DispatchCost>, FitError> {
-    let file = StepFile { file: source.file.clone(), sha256: source.sha256.clone(), steps: steps.to_vec() };
-    let onto = Onto { profile, server: None, asynchronous: true };
-    Ok(onto::fit(&onto, &[file], &[])?.profile.engine.dispatch)
+fn beside_others(read: &Read) -> FitError {
+    let help = "give either tables of operations or one file of steps; steps beside a profile go to --onto";
+    FitError::file(&read.source.file, "whole steps beside another table of the dense work", help)
 }
 
 #[cfg(test)]

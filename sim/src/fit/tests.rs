@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use calibrate::profile::{Attention, Curve, Profile};
+use calibrate::profile::{Attention, Curve, Kind, Profile};
 
+use super::onto::finding::Finding;
 use super::*;
 
 /// A public table, or nothing where there are none.
@@ -131,4 +132,74 @@ fn operations_timed_in_both_ways_bound_the_launch_gap() {
     let folder = table(&format!("{folder}linear_op_kernel_only.csv"), Some(4)).expect("there");
     let Table::Linear(four) = &folder.table else { panic!("linear operations") };
     assert_eq!(four.from_one_rank, ["input_layernorm", "post_attention_layernorm"], "measured on one rank alone");
+}
+
+/// Steps as a table has them, and the profile that comes of them.
+fn of_steps(csv: &str) -> Result<Fitted, FitError> {
+    let text = format!("mode,rows,requests,context,milliseconds\n{csv}");
+    let source = Source::of("steps.csv".to_owned(), text.into_bytes())?;
+    let read = [Read::table(source, Some(TableKind::Steps), None)?];
+    let request = Request {
+        name: "fitted",
+        device: Some("H200"),
+        device_memory: None,
+        model: Some("llama-3.1-8b"),
+        ranks: None,
+        engine: "vllm",
+    };
+    of_tables(&read, &request, "none")
+}
+
+const GRAPHS: &str =
+    "FULL,8,8,500,4.6\nFULL,8,8,2500,4.9\nFULL,16,16,500,4.8\nFULL,32,32,500,5.1\nFULL,64,64,500,5.9\n";
+
+#[test]
+fn steps_without_a_graph_say_what_launches_take() {
+    let fitted =
+        of_steps(&format!("{GRAPHS}NONE,16,16,500,8.1\nNONE,32,32,500,8.0\nEAGER,32,32,500,16\n")).expect("a profile");
+    // 324 compiled operations of 3 us of launch each, 356 eager ones.
+    let dispatch = &fitted.profile.engine.dispatch;
+    assert!((dispatch.figures.compiled_us - (8050.0 / 324.0 - 3.0)).abs() < 2e-3, "{dispatch:?}");
+    assert!((dispatch.figures.eager_us - (16_000.0 / 356.0 - 3.0)).abs() < 2e-3, "{dispatch:?}");
+    assert!(fitted.doubts.is_empty(), "{:?}", fitted.doubts);
+    // Each size by the other: 8.1 ms for 8.0 and 8.0 for 8.1; a kind of one size has no judge.
+    let errors = &fitted.launches.expect("steps").errors;
+    let [after] = &errors.iter().map(|errors| errors.after.clone()).collect::<Vec<_>>()[..] else {
+        panic!("{errors:?}")
+    };
+    assert!(after.iter().all(|error| (0.012..0.013).contains(error)), "{after:?}");
+}
+
+#[test]
+fn launches_that_hide_behind_the_device_are_bounded() {
+    let fitted = of_steps(&format!("{GRAPHS}NONE,16,16,500,4.85\nNONE,64,64,500,5.9\n")).expect("a profile");
+    let dispatch = &fitted.profile.engine.dispatch;
+    let bound_us = 4850.0 / 324.0 - 3.0;
+    let launches = fitted.launches.expect("steps");
+    assert!(
+        matches!(launches.compiled_us, Finding::Bounded { most, .. } if (most - bound_us).abs() < 1e-6),
+        "{launches:?}"
+    );
+    assert!(dispatch.figures.compiled_us <= bound_us, "{dispatch:?}");
+    assert_eq!(dispatch.provenance.kind, Kind::Declared, "a bound makes no figure of a planned one");
+}
+
+#[test]
+fn steps_that_no_graph_reaches_say_nothing() {
+    let fitted = of_steps(&format!("{GRAPHS}NONE,128,128,500,20\nPIECEWISE,16,16,500,4.9\n")).expect("a profile");
+    let launches = fitted.launches.expect("steps");
+    assert!(matches!(launches.compiled_us, Finding::Silent { .. }), "{launches:?}");
+    assert_eq!(fitted.profile.engine.dispatch, fitted.planned.engine.dispatch);
+    assert_eq!(launches.errors.len(), 1, "PIECEWISE steps judge");
+}
+
+#[test]
+fn steps_faster_without_a_graph_are_doubted() {
+    let fitted = of_steps(&format!("{GRAPHS}NONE,16,16,500,3.0\n")).expect("a profile");
+    let [doubt] = &fitted.doubts[..] else { panic!("{:?}", fitted.doubts) };
+    assert!(doubt.contains("16 rows take 3.00 ms") && doubt.contains("interchanged"), "{doubt}");
+    for none in ["NONE,8,8,500,4.6\nNONE,16,16,500,4.9\n", "EAGER,8,8,500,4.6\nEAGER,16,16,500,4.9\n"] {
+        let error = of_steps(none).expect_err("no graphs").to_string();
+        assert!(error.contains("no step with a graph"), "{error}");
+    }
 }

@@ -8,12 +8,13 @@ use calibrate::profile::{Curve, Profile};
 use reports::{FitError, FitFigure, FitHeldOut, FitLeftOut, FitOutlier, FitSource, ProfileReport};
 
 use super::context::{group, sha256};
-use crate::fit::Read;
 use crate::fit::onto::finding::Finding;
 use crate::fit::onto::log::EngineLog;
 use crate::fit::onto::steps::LoggedSteps;
 use crate::fit::onto::{Fitted, StepErrors};
 use crate::fit::tables::Table;
+use crate::fit::tables::whole_steps::{Use, Uses};
+use crate::fit::{self, Read};
 
 /// The whole profile with the provenance of every group.
 #[must_use]
@@ -52,7 +53,16 @@ pub fn table_source(read: &Read) -> FitSource {
         Table::Kernels(kind, sheet) => {
             (format!("LLMServingSim: {}", kind.words()), sheet.len() as u64, sheet.len() as u64, Vec::new())
         }
-        Table::Steps(steps) => ("measured steps".to_owned(), steps.len() as u64, steps.len() as u64, Vec::new()),
+        Table::Steps(steps) => {
+            let uses = Uses::of(steps);
+            let of_use = |kind| steps.iter().filter(|step| uses.of_step(step) == kind).count() as u64;
+            let used = of_use(Use::Parts) + of_use(Use::Launches);
+            let left_out = vec![
+                left_out(of_use(Use::Judge), "PIECEWISE steps beside FULL ones: they judge, no figure is made of them"),
+                left_out(of_use(Use::Nothing), "steps without a graph of fewer or of more rows than any step with one"),
+            ];
+            ("measured steps".to_owned(), steps.len() as u64, used, left_out)
+        }
     };
     FitSource {
         file: read.source.file.clone(),
@@ -105,41 +115,51 @@ pub fn log_source(log: &EngineLog, made: &LoggedSteps) -> FitSource {
     }
 }
 
+/// One figure, before and after.
+fn figure(name: &str, unit: &'static str, finding: &Finding, before: Option<f64>, after: Option<f64>) -> FitFigure {
+    let kept = FitFigure {
+        figure: name.to_owned(),
+        unit: unit.into(),
+        before,
+        after,
+        verdict: "kept".into(),
+        low: None,
+        high: None,
+        samples: 0,
+        why: String::new(),
+    };
+    match finding {
+        Finding::Fitted { interval: [low, high], samples, why, .. } => FitFigure {
+            verdict: "fitted".into(),
+            low: Some(*low),
+            high: Some(*high),
+            samples: *samples,
+            why: why.clone(),
+            ..kept
+        },
+        Finding::Read { range: [least, most], samples, why, .. } => FitFigure {
+            verdict: "fitted".into(),
+            samples: *samples,
+            why: if least < most {
+                format!("{why}; {least:.3} to {most:.3} over sizes, too few for an interval")
+            } else {
+                format!("{why}; one size, which no other confirms")
+            },
+            ..kept
+        },
+        Finding::Bounded { most, samples, why } => {
+            FitFigure { verdict: "upper_bound".into(), high: Some(*most), samples: *samples, why: why.clone(), ..kept }
+        }
+        Finding::Silent { why } => FitFigure { why: why.clone(), ..kept },
+    }
+}
+
 /// The figures that logs decide or bound, before and after.
 #[must_use]
 pub fn figures(given: &Profile, fitted: &Fitted<'_>) -> Vec<FitFigure> {
     let (host, start) = (&fitted.host, &fitted.start);
     let figure = |name: &str, unit: &'static str, finding: &Finding, of: &dyn Fn(&Profile) -> Option<f64>| {
-        let (before, after) = (of(given), of(&fitted.profile));
-        let kept = FitFigure {
-            figure: name.to_owned(),
-            unit: unit.into(),
-            before,
-            after,
-            verdict: "kept".into(),
-            low: None,
-            high: None,
-            samples: 0,
-            why: String::new(),
-        };
-        match finding {
-            Finding::Fitted { interval: [low, high], samples, why, .. } => FitFigure {
-                verdict: "fitted".into(),
-                low: Some(*low),
-                high: Some(*high),
-                samples: *samples,
-                why: why.clone(),
-                ..kept
-            },
-            Finding::Bounded { most, samples, why } => FitFigure {
-                verdict: "upper_bound".into(),
-                high: Some(*most),
-                samples: *samples,
-                why: why.clone(),
-                ..kept
-            },
-            Finding::Silent { why } => FitFigure { why: why.clone(), ..kept },
-        }
+        figure(name, unit, finding, of(given), of(&fitted.profile))
     };
     vec![
         figure("engine.host.step_overhead_us", "us", &host.step_overhead_us, &|profile| {
@@ -167,9 +187,27 @@ pub fn figures(given: &Profile, fitted: &Fitted<'_>) -> Vec<FitFigure> {
     ]
 }
 
+/// The launches that steps without a graph tell or bound, beside the planned ones.
+#[must_use]
+pub fn launch_figures(fitted: &fit::Fitted) -> Vec<FitFigure> {
+    let Some(launches) = &fitted.launches else { return Vec::new() };
+    let [before, after] = [&fitted.planned, &fitted.profile].map(|profile| &profile.engine.dispatch.figures);
+    let of = |name: &str, finding: &Finding, before: f64, after: f64| {
+        let is_told = !matches!(finding, Finding::Silent { .. });
+        is_told.then(|| figure(name, "us", finding, Some(before), Some(after)))
+    };
+    [
+        of("engine.dispatch.compiled_us", &launches.compiled_us, before.compiled_us, after.compiled_us),
+        of("engine.dispatch.eager_us", &launches.eager_us, before.eager_us, after.eager_us),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// Errors of step times before and after, of steps that no figure was fitted to.
 #[must_use]
-pub fn step_errors(fitted: &Fitted<'_>) -> Vec<FitError> {
+pub fn step_errors(errors: &[StepErrors]) -> Vec<FitError> {
     let of = |StepErrors { execution, before, after }: &StepErrors| FitError {
         steps: execution.map_or("all", |execution| execution.name()).to_owned(),
         count: before.len() as u64,
@@ -178,7 +216,7 @@ pub fn step_errors(fitted: &Fitted<'_>) -> Vec<FitError> {
         after_median_percent: median(after) * 100.0,
         after_p95_percent: p95(after) * 100.0,
     };
-    fitted.errors.iter().map(of).collect()
+    errors.iter().map(of).collect()
 }
 
 /// The 95th percentile: the smallest value that 95 % are not above.
@@ -192,7 +230,7 @@ fn p95(values: &[f64]) -> f64 {
 /// Steps far from the others of their kind.
 #[must_use]
 pub fn outliers(fitted: &Fitted<'_>) -> Vec<FitOutlier> {
-    let of = |outlier: &crate::fit::onto::cells::Outlier<'_>| {
+    let of = |outlier: &fit::onto::cells::Outlier<'_>| {
         let step = outlier.logged.step;
         FitOutlier {
             place: format!("{}:{}", outlier.logged.file, step.line),

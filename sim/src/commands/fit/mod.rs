@@ -13,6 +13,7 @@ use reports::{AtomicFile, FitReport, FitSource, Warning};
 use super::failure::Failure;
 use super::inputs::refuse_if_read;
 use crate::fit::completed::Request;
+use crate::fit::onto::finding::Finding;
 use crate::fit::tables::TableKind;
 use crate::fit::{self, Fitted, Read, Source};
 use crate::record;
@@ -219,8 +220,8 @@ fn report(arguments: &Arguments, fitted: &Fitted, sources: Vec<FitSource>) -> Fi
         onto: None,
         sources,
         held_out: record::fit::dense_held_out(&fitted.profile).into_iter().collect(),
-        figures: Vec::new(),
-        errors: Vec::new(),
+        figures: record::fit::launch_figures(fitted),
+        errors: fitted.launches.iter().flat_map(|launches| record::fit::step_errors(&launches.errors)).collect(),
         outliers: Vec::new(),
         notes: notes(fitted),
         warnings: warnings(fitted),
@@ -255,11 +256,16 @@ fn warnings(fitted: &Fitted) -> Vec<Warning> {
     if !fitted.model.differs.is_empty() {
         warn("shapes_only", format!("only the shapes of the model count: {}", fitted.model.differs.join("; ")));
     }
-    if fitted.profile.engine.dispatch.provenance.kind == Kind::Declared {
+    for doubt in &fitted.doubts {
+        warn("implausible_times", doubt.clone());
+    }
+    // Steps without a graph bound the planned figure where they do not tell it.
+    let is_bounded = fitted.launches.iter().any(|launches| matches!(launches.compiled_us, Finding::Bounded { .. }));
+    if fitted.profile.engine.dispatch.provenance.kind == Kind::Declared && !is_bounded {
         warn(
             "planned_launch",
-            "no table has the engine's launch costs: they are planning figures, which decide what a graph saves; fit them to the \
-             server's own log with `sim fit --onto`"
+            "no table has steps without a graph beside steps with one, so launch costs are planning figures, which decide what a \
+             graph saves; fit them to the server's own log with `sim fit --onto`"
                 .to_owned(),
         );
     }

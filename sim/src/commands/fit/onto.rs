@@ -117,7 +117,7 @@ fn report(
         sources,
         held_out: Vec::new(),
         figures: record::fit::figures(given, fitted),
-        errors: record::fit::step_errors(fitted),
+        errors: record::fit::step_errors(&fitted.errors),
         outliers: record::fit::outliers(fitted),
         notes: notes(given, fitted, asynchronous),
         warnings: warnings(arguments, fitted),

@@ -17,7 +17,7 @@ pub fn profile(
     cited: &str,
 ) -> Result<Profile, ProfileError> {
     let mut profile = given.clone();
-    dispatch(&mut profile, host, cited);
+    dispatch(&mut profile, [&host.compiled_us, &host.eager_us], cited);
     host_group(&mut profile, host, cited);
     start_groups(&mut profile, start, cited);
     // What nobody could read is no profile.
@@ -30,6 +30,11 @@ fn words(name: &str, finding: &Finding) -> Option<String> {
         Finding::Fitted { interval: [low, high], samples, why, .. } => {
             let (low, high) = (rounded(*low), rounded(*high));
             Some(format!("{name} fitted to {samples} steps, 95 % interval {low} to {high}: {why}"))
+        }
+        Finding::Read { range: [least, most], samples, why, .. } => {
+            let (least, most) = (rounded(*least), rounded(*most));
+            let over = if least < most { format!("{least} to {most} over their sizes") } else { "one size".to_owned() };
+            Some(format!("{name} from {samples} steps, {over}: {why}"))
         }
         Finding::Bounded { most, why, .. } => {
             Some(format!("{name} not identifiable, upper bound {}: {why}", rounded(*most)))
@@ -45,13 +50,9 @@ fn state<T>(group: &mut Group<T>, findings: &[(&str, &Finding)], cited: &str) {
         return;
     }
     let said = said.join("; ");
-    let kept: Vec<&str> = findings
-        .iter()
-        .filter(|(_, finding)| !matches!(finding, Finding::Fitted { .. }))
-        .map(|(name, _)| *name)
-        .collect();
+    let kept: Vec<&str> = findings.iter().filter(|(_, finding)| !finding.is_figure()).map(|(name, _)| *name).collect();
     let old = &group.provenance;
-    if findings.iter().any(|(_, finding)| matches!(finding, Finding::Fitted { .. })) {
+    if findings.iter().any(|(_, finding)| finding.is_figure()) {
         let planned = old.range.as_ref().map_or(String::new(), |range| format!(", planned in {range}"));
         let rest = match &kept[..] {
             [] => String::new(),
@@ -95,11 +96,12 @@ pub fn keep_closed(host: &mut HostFindings, given: &Profile) {
     }
 }
 
-fn dispatch(profile: &mut Profile, host: &HostFindings, cited: &str) {
+/// Puts the launches of the compiled model and of one without compilation into a profile.
+pub(in crate::fit) fn dispatch(profile: &mut Profile, [compiled_us, eager_us]: [&Finding; 2], cited: &str) {
     let group = &mut profile.engine.dispatch;
-    let findings = [("compiled_us", &host.compiled_us), ("eager_us", &host.eager_us)];
-    group.figures.compiled_us = host.compiled_us.decided(group.figures.compiled_us);
-    group.figures.eager_us = host.eager_us.decided(group.figures.eager_us);
+    let findings = [("compiled_us", compiled_us), ("eager_us", eager_us)];
+    group.figures.compiled_us = compiled_us.decided(group.figures.compiled_us);
+    group.figures.eager_us = eager_us.decided(group.figures.eager_us);
     state(group, &findings, cited);
     let is_declared = group.provenance.kind == Kind::Declared;
     let figures = &mut group.figures;
@@ -113,8 +115,8 @@ fn dispatch(profile: &mut Profile, host: &HostFindings, cited: &str) {
         }
         (range, _) => range,
     };
-    figures.compiled_us_range = cut(figures.compiled_us_range, figures.compiled_us, &host.compiled_us);
-    figures.eager_us_range = cut(figures.eager_us_range, figures.eager_us, &host.eager_us);
+    figures.compiled_us_range = cut(figures.compiled_us_range, figures.compiled_us, compiled_us);
+    figures.eager_us_range = cut(figures.eager_us_range, figures.eager_us, eager_us);
 }
 
 fn host_group(profile: &mut Profile, host: &HostFindings, cited: &str) {
@@ -139,7 +141,7 @@ fn start_groups(profile: &mut Profile, start: &StartFindings, cited: &str) {
         figures.full_s = start.full_s.decided(figures.full_s);
         figures.piecewise_s = start.piecewise_s.decided(figures.piecewise_s);
         // The seconds of a log have the first one's extra among them.
-        let is_fitted = findings.iter().any(|(_, finding)| matches!(finding, Finding::Fitted { .. }));
+        let is_fitted = findings.iter().any(|(_, finding)| finding.is_figure());
         if is_fitted || figures.full_s < full_s || figures.piecewise_s < piecewise_s {
             figures.first_extra_s = 0.0;
         }

@@ -14,6 +14,17 @@ pub enum Finding {
         /// In words.
         why: String,
     },
+    /// It is this, read off a table whose sizes range so.
+    Read {
+        /// The figure.
+        value: f64,
+        /// Least and most over the sizes of the table.
+        range: [f64; 2],
+        /// Steps that it rests on.
+        samples: u64,
+        /// In words.
+        why: String,
+    },
     /// It is hidden, and no more than this.
     Bounded {
         /// The most that it can be.
@@ -43,8 +54,23 @@ impl Finding {
         }
     }
 
+    /// A figure of a table with its range over sizes; where nothing is left for it, no word about it.
+    pub(in crate::fit) fn read(value: f64, [least, most]: [f64; 2], samples: u64, why: String) -> Self {
+        if value > 0.0 {
+            Self::Read { value, range: [least.max(0.0), most.max(value)], samples, why }
+        } else {
+            Self::Silent { why: format!("not identifiable: {why}, but nothing is left for it") }
+        }
+    }
+
+    /// Whether it is a figure, not a bound.
+    #[must_use]
+    pub fn is_figure(&self) -> bool {
+        matches!(self, Self::Fitted { .. } | Self::Read { .. })
+    }
+
     /// The most that a figure can be, unless that is nothing.
-    pub(super) fn bound(most: f64, samples: u64, why: String) -> Self {
+    pub(in crate::fit) fn bound(most: f64, samples: u64, why: String) -> Self {
         if most > 0.0 {
             Self::Bounded { most, samples, why }
         } else {
@@ -56,7 +82,7 @@ impl Finding {
     #[must_use]
     pub fn decided(&self, planned: f64) -> f64 {
         match self {
-            Self::Fitted { value, .. } => rounded(*value),
+            Self::Fitted { value, .. } | Self::Read { value, .. } => rounded(*value),
             Self::Bounded { most, .. } if *most < planned => rounded(*most),
             Self::Bounded { .. } | Self::Silent { .. } => planned,
         }

@@ -119,28 +119,10 @@ impl Onto<'_> {
     /// The costs of a profile for these steps.
     fn model(&self, profile: &Profile, logged: &[Logged<'_>]) -> CostModel {
         let side = self.server.map_or_else(
-            || Self::side_of(profile, logged),
+            || side_of(profile, &logged.iter().map(|logged| logged.step)),
             |server| EngineSide::of(&server.options, &server.plan, profile),
         );
         CostModel::new(profile, &side)
-    }
-
-    /// The engine side of a server of which only steps are known.
-    fn side_of(profile: &Profile, logged: &[Logged<'_>]) -> EngineSide {
-        let attention_layers = profile.identity.model.attention_layers();
-        let most = |of: fn(&MeasuredStep) -> u32| logged.iter().map(|logged| of(logged.step)).max().unwrap_or(1);
-        // In vLLM attention between the pieces is launched by the compiled model.
-        let is_compiled = logged
-            .iter()
-            .any(|logged| matches!(logged.step.execution, Execution::CompiledEager | Execution::Piecewise));
-        EngineSide {
-            eager: if is_compiled { Execution::CompiledEager } else { Execution::Eager },
-            attention_layers,
-            pieces: attention_layers + 1,
-            rows_max: most(|step| step.rows),
-            head_rows_max: most(|step| step.work.requests + step.work.drafts),
-            drafting: Vec::new(),
-        }
     }
 
     fn errors(&self, judges: &[Logged<'_>], models: [&CostModel; 2]) -> Vec<StepErrors> {
@@ -161,6 +143,26 @@ impl Onto<'_> {
         let kinds: Vec<StepErrors> =
             kinds.map(|kind| of(Some(kind))).into_iter().filter(|kind| !kind.before.is_empty()).collect();
         if judges.is_empty() { Vec::new() } else { [of(None)].into_iter().chain(kinds).collect() }
+    }
+}
+
+/// The engine side of a server of which only steps are known.
+pub(in crate::fit) fn side_of<'a>(
+    profile: &Profile,
+    steps: &(impl IntoIterator<Item = &'a MeasuredStep> + Clone),
+) -> EngineSide {
+    let attention_layers = profile.identity.model.attention_layers();
+    let most = |of: fn(&MeasuredStep) -> u32| steps.clone().into_iter().map(of).max().unwrap_or(1);
+    // In vLLM attention between the pieces is launched by the compiled model.
+    let mut executions = steps.clone().into_iter().map(|step| step.execution);
+    let is_compiled = executions.any(|execution| matches!(execution, Execution::CompiledEager | Execution::Piecewise));
+    EngineSide {
+        eager: if is_compiled { Execution::CompiledEager } else { Execution::Eager },
+        attention_layers,
+        pieces: attention_layers + 1,
+        rows_max: most(|step| step.rows),
+        head_rows_max: most(|step| step.work.requests + step.work.drafts),
+        drafting: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use kernels::geometry::ModelGeometry;
 use super::grids::{self, rounded};
 use super::sheet::Sheet;
 use super::vidur::{AttentionTimes, Linear, Timing};
-use super::{KernelKind, LaunchGap, Parts, Table, llmservingsim};
+use super::{KernelKind, LaunchGap, Parts, Table, llmservingsim, soundness};
 use crate::fit::{FitError, Read};
 
 /// The parts that tables of operations give for a model, one rank's part of it where there are several.
@@ -34,6 +34,12 @@ pub fn parts(read: &[Read], model: &ModelGeometry, licence: &str) -> Result<Part
         launch_gap: launch_gap(&linear),
         ..Parts::default()
     };
+    if let (Some(dense), Some((read, _))) = (&parts.dense, of_graphs) {
+        parts.doubts.extend(soundness::of_rows(&read.source.file, &dense.figures, model)?);
+    }
+    if let (Some(attention), Some((read, _))) = (&parts.attention, of_kernels) {
+        soundness::of_attention(&read.source.file, &attention.figures, model)?;
+    }
     for read in read {
         if let Table::Kernels(kind, sheet) = &read.table {
             parts.add_kernels(read, *kind, sheet, model, licence)?;
@@ -61,6 +67,7 @@ impl Parts {
         let is_second = match kind {
             KernelKind::Dense => {
                 let figures = llmservingsim::dense(sheet, layers)?;
+                self.doubts.extend(soundness::of_rows(&read.source.file, &figures, model)?);
                 let method = format!("{of_layer}; embedding and final norm once");
                 let provenance = provenance(read, licence, method, range(&figures, "rows"));
                 self.dense.replace(Group { figures, provenance, measured: None }).is_some()
@@ -73,6 +80,7 @@ impl Parts {
             }
             KernelKind::Attention => {
                 let figures = llmservingsim::attention(sheet, layers, 1.0)?;
+                soundness::of_attention(&read.source.file, &figures, model)?;
                 let mixed = if figures.mixed.is_some() { ", prefills beside decodes in one kernel" } else { "" };
                 let method = format!(
                     "{of_layer}{mixed}; what lies below the first chunk or context takes its value; padded request: the slope over \

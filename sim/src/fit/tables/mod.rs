@@ -10,6 +10,7 @@ pub mod composed;
 pub mod grids;
 pub mod llmservingsim;
 pub mod sheet;
+pub mod soundness;
 pub mod steps;
 pub mod vidur;
 pub mod whole_steps;
@@ -201,6 +202,8 @@ pub struct Parts {
     pub launch_gap: Option<LaunchGap>,
     /// Whether the parts were made of whole steps, whose host time is inside.
     pub of_whole_steps: bool,
+    /// What no device is likely to have.
+    pub doubts: Vec<String>,
 }
 
 /// How much longer an operation takes that is launched alone and timed with events than its kernel.

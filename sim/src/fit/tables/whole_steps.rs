@@ -12,8 +12,8 @@ use calibrate::profile::{Attention, Axis, Curve, Grid, Group, Kind, Provenance, 
 use kernels::geometry::ModelGeometry;
 use kernels::work::dense_work;
 
-use super::Parts;
 use super::grids::rounded;
+use super::{Parts, soundness};
 use crate::cost::Execution;
 use crate::fit::measured_step::{Clock, MeasuredStep};
 use crate::fit::{FitError, Source};
@@ -23,17 +23,70 @@ const NEAREST: [Execution; 4] = [Execution::Full, Execution::Piecewise, Executio
 /// What a cost that is as good as nothing is written as: no cost of a table may be zero.
 const LEAST_US: f64 = 0.001;
 
-/// The parts that steps of a table give. Those that ran nearest to one graph decide; the others are for the engine half.
+/// What a step of a table is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// The parts of the profile are made of it.
+    Parts,
+    /// Beside those it says what launches take.
+    Launches,
+    /// It is predicted, and no figure is made of it: a PIECEWISE step beside FULL ones.
+    Judge,
+    /// Nothing: it ran without a graph on fewer or on more rows than all that had one, so how long the device takes is not known.
+    Nothing,
+}
+
+/// What the steps of a table are for.
+#[derive(Clone, Copy, Debug)]
+pub struct Uses {
+    nearest: Option<Execution>,
+    /// Fewest and most rows of the steps that ran so.
+    rows: [u32; 2],
+}
+
+impl Uses {
+    /// Of a table: the steps that ran nearest to one graph decide.
+    #[must_use]
+    pub fn of(steps: &[MeasuredStep]) -> Self {
+        let nearest = NEAREST.into_iter().find(|kind| steps.iter().any(|step| step.execution == *kind));
+        let rows = steps.iter().filter(|step| Some(step.execution) == nearest).map(|step| step.rows);
+        let rows = rows.fold([u32::MAX, 0], |[least, most], rows| [least.min(rows), most.max(rows)]);
+        Self { nearest, rows }
+    }
+
+    /// What one step is for.
+    #[must_use]
+    pub fn of_step(&self, step: &MeasuredStep) -> Use {
+        let [least, most] = self.rows;
+        if Some(step.execution) == self.nearest {
+            Use::Parts
+        } else if step.execution.is_graph() {
+            Use::Judge
+        } else if (least..=most).contains(&step.rows) {
+            Use::Launches
+        } else {
+            Use::Nothing
+        }
+    }
+}
+
+/// The parts that steps of a table give. Those with graphs decide, FULL ones before PIECEWISE ones; the others are for the
+/// launches.
 ///
 /// # Errors
-/// Steps of one size only, or attention that takes more than a step does.
+/// No steps with graphs, steps of one size only, or attention that takes more than a step does.
 pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> Result<Parts, FitError> {
-    let nearest = NEAREST.into_iter().find(|kind| steps.iter().any(|step| step.execution == *kind));
-    let chosen: Vec<&MeasuredStep> = steps.iter().filter(|step| Some(step.execution) == nearest).collect();
-    let (Some(execution), Some(first)) = (nearest, chosen.first()) else {
+    let uses = Uses::of(steps);
+    let chosen: Vec<&MeasuredStep> = steps.iter().filter(|step| uses.of_step(step) == Use::Parts).collect();
+    let Some(MeasuredStep { execution, clock, .. }) = chosen.first() else {
         return Err(FitError::file(&source.file, "no step", "give the table whole"));
     };
-    let clock = first.clock;
+    if !execution.is_graph() {
+        let problem = "no step with a graph (mode FULL or PIECEWISE)";
+        let help = "steps without a graph do not say what of them the device takes and what the launches, so nothing they give \
+                    says what a graph saves: measure a few sizes with graphs too, or fit these steps onto a profile with --onto";
+        return Err(FitError::file(&source.file, problem, help));
+    }
     let slope_us = slope_us(&chosen);
     let kv_us = match slope_us {
         Some(us) => us,
@@ -59,8 +112,10 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         Clock::Period => "LM head, sampler and what of the host is not hidden stay in it",
         Clock::Forward => "forward passes, waited for one by one: what launches are not hidden stays in it",
     };
+    let curve = Curve::Table(Knots::new(axis, us).expect("a time for each size"));
+    let doubts = soundness::of_rows(&source.file, &curve, model)?.into_iter().collect();
     let dense = Group {
-        figures: Curve::Table(Knots::new(axis, us).expect("a time for each size")),
+        figures: curve,
         provenance: provenance(
             source,
             format!(
@@ -70,7 +125,7 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         ),
         measured: None,
     };
-    let head = (clock == Clock::Period).then(|| Group {
+    let head = (*clock == Clock::Period).then(|| Group {
         figures: Curve::Constant(0.0),
         provenance: provenance(
             source,
@@ -88,7 +143,8 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         head,
         attention: attention(source, &chosen, kv_us, how),
         launch_gap: None,
-        of_whole_steps: clock == Clock::Period,
+        of_whole_steps: *clock == Clock::Period,
+        doubts,
     })
 }
 
