@@ -47,8 +47,8 @@ pub fn launches(profile: &mut Profile, source: &Source, steps: &[MeasuredStep]) 
     *profile = Profile::from_toml(&profile.to_toml(), "the fitted profile")?;
     let errors = [
         of_pieces(steps, &planned, profile),
-        held_out(&cells, steps, Execution::CompiledEager, &planned),
-        held_out(&cells, steps, Execution::Eager, &planned),
+        held_out(&cells, Execution::CompiledEager, &planned),
+        held_out(&cells, Execution::Eager, &planned),
     ];
     Ok(Launches {
         compiled_us,
@@ -80,9 +80,8 @@ fn key(step: &MeasuredStep) -> CellKey {
 /// What the framework spends on each operation that such steps launch one by one, beside the launch itself.
 fn finding<'a>(cells: impl IntoIterator<Item = &'a Cell>, execution: Execution, profile: &Profile) -> Finding {
     let own: Vec<&Cell> = cells.into_iter().filter(|cell| cell.key.execution == execution).collect();
-    let ops = &profile.engine.ops.figures;
-    let operations = f64::from(if execution == Execution::Eager { ops.eager } else { ops.compiled });
-    let each = |cell: &&Cell| cell.middle_us() / operations - profile.machine.launch.figures.launch_us;
+    let each =
+        |cell: &&Cell| cell.middle_us() / operations(execution, profile) - profile.machine.launch.figures.launch_us;
     let samples = |cells: &[&Cell]| cells.iter().map(|cell| cell.samples).sum();
     let least = |costs: &[f64]| costs.iter().copied().fold(f64::INFINITY, f64::min);
     let revealed: Vec<&Cell> = own.iter().copied().filter(|cell| cell.reveals_host(0.0)).collect();
@@ -116,24 +115,34 @@ fn of_pieces(steps: &[MeasuredStep], planned: &Profile, fitted: &Profile) -> Ste
     StepErrors { execution: Some(Execution::Piecewise), before, after }
 }
 
-/// Errors of the steps of each size, by what the steps of the other sizes say.
-fn held_out(cells: &[Cell], steps: &[MeasuredStep], execution: Execution, planned: &Profile) -> StepErrors {
-    let mut errors = StepErrors { execution: Some(execution), before: Vec::new(), after: Vec::new() };
-    let before = CostModel::new(planned, &side_of(planned, &steps));
+/// Errors of the steps of each size, by what the steps of the other sizes say; of evenly chosen sizes where there are many.
+fn held_out(cells: &[Cell], execution: Execution, planned: &Profile) -> StepErrors {
+    const JUDGED: usize = 64;
     let own: Vec<&Cell> = cells.iter().filter(|cell| cell.key.execution == execution).collect();
-    for cell in own.iter().filter(|_| own.len() > 1) {
-        let others = finding(own.iter().copied().filter(|other| other.key != cell.key), execution, planned);
-        let mut without = planned.clone();
-        let figures = &mut without.engine.dispatch.figures;
-        let figure = if execution == Execution::Eager { &mut figures.eager_us } else { &mut figures.compiled_us };
-        *figure = others.decided(*figure);
-        let after = CostModel::new(&without, &side_of(&without, &steps));
-        for step in steps.iter().filter(|step| key(step) == cell.key) {
-            errors.before.push(error(step, &before));
-            errors.after.push(error(step, &after));
-        }
+    let figures = &planned.engine.dispatch.figures;
+    let before_us = if execution == Execution::Eager { figures.eager_us } else { figures.compiled_us };
+    let mut errors = StepErrors { execution: Some(execution), before: Vec::new(), after: Vec::new() };
+    for cell in own.iter().step_by(own.len().div_ceil(JUDGED).max(1)).filter(|_| own.len() > 1) {
+        let others = own.iter().copied().filter(|other| other.key != cell.key);
+        let after_us = finding(others, execution, planned).decided(before_us);
+        let of = |per_operation_us: f64| {
+            let launches_us =
+                operations(execution, planned) * (planned.machine.launch.figures.launch_us + per_operation_us);
+            cell.us
+                .iter()
+                .zip(&cell.device_us)
+                .map(move |(us, device_us)| (device_us.max(launches_us) / us - 1.0).abs())
+        };
+        errors.before.extend(of(before_us));
+        errors.after.extend(of(after_us));
     }
     errors
+}
+
+/// Operations that a step launches one by one.
+fn operations(execution: Execution, profile: &Profile) -> f64 {
+    let ops = &profile.engine.ops.figures;
+    f64::from(if execution == Execution::Eager { ops.eager } else { ops.compiled })
 }
 
 /// Says so where steps of a size are faster without a graph than with one.
