@@ -5,7 +5,7 @@ mod threshold;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::number;
+use crate::text::{change, number};
 use crate::{Better, Difference, FIGURES, FigureSpec, Name, RunReport, ScenarioReport, Verdict, Warning};
 
 pub use seeds::{FiguresError, SeedFigures};
@@ -222,7 +222,8 @@ impl ComparedPair {
             Verdict::NotDistinguishable => "not distinguishable",
         };
         let what = spec.label.split(", ").next().unwrap_or(spec.label);
-        let share = first.percent().map(|percent| format!(" ({percent:+.2} %)")).unwrap_or_default();
+        let share = change(first.difference.mean, first.baseline);
+        let share = share.map(|share| format!(" ({share})")).unwrap_or_default();
         Some(format!("{name}: {what} {verdict}{share}."))
     }
 }

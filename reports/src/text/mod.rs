@@ -3,6 +3,7 @@
 //!
 //! Warnings are no part of a report's text: [`warnings`] writes them, and a command sends them to stderr.
 
+mod change;
 pub(crate) mod comparison;
 mod explain;
 mod fit;
@@ -21,6 +22,8 @@ mod validate;
 
 use std::io::{self, Write};
 
+pub(crate) use change::change;
+pub use change::factor;
 pub use comparison::comparison;
 pub use explain::explain;
 pub use fit::fit;

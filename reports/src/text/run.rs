@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::grid::{Align, GAP, Grid};
 use super::prose::paragraph;
 use super::provenance::provenance;
-use super::{WIDTH, engine_line, number, rungs, slo_line};
+use super::{WIDTH, change, engine_line, number, rungs, slo_line};
 use crate::figures::figure;
 use crate::{
     CandidateReport, Difference, FIGURES, Figure, FigureGroup, FigureSpec, PairReport, RunReport, Scale, Verdict,
@@ -228,8 +228,8 @@ pub(crate) fn interval_and_verdict(difference: &Difference, scale: Scale, baseli
     let Difference { mean, low, high, verdict } = *difference;
     let interval = Figure::Interval(crate::Interval { mean, low, high });
     let sign = |value: f64| if value > 0.0 { "+" } else { "" };
-    let share = baseline.filter(|baseline| *baseline != 0.0).map(|baseline| 100.0 * mean / baseline.abs());
-    let share = share.map(|percent| format!(" {}{percent:.2} %", sign(percent))).unwrap_or_default();
+    let share = baseline.and_then(|baseline| change(mean, baseline));
+    let share = share.map(|share| format!(" {share}")).unwrap_or_default();
     let verdict = match verdict {
         Verdict::Better => format!("better{share}"),
         Verdict::Worse => format!("worse{share}"),

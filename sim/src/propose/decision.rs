@@ -1,5 +1,6 @@
 //! What is said of the best ladders found, in a word and in a sentence.
 
+use reports::text::factor;
 use reports::{Better, CandidateReport, Difference, ProposeVerdict, Verdict};
 
 use super::objective::{Objective, Quantity};
@@ -198,11 +199,14 @@ fn listed(all: &[String]) -> String {
     }
 }
 
-/// What a figure does, by which share.
+/// What a figure does, by which share, or to how many times what it was.
 fn moved(words: &str, share: f64) -> String {
-    match words.strip_suffix(" by") {
-        Some(words) if share.is_infinite() => format!("{words} from nothing"),
-        _ => format!("{words} {}", percent(share)),
+    let verb = words.strip_suffix(" by").unwrap_or(words);
+    let times = if verb.ends_with("rises") { factor(share) } else { None };
+    match times {
+        _ if share.is_infinite() => format!("{verb} from nothing"),
+        Some(times) => format!("{verb} to {times} what it was"),
+        None => format!("{words} {}", percent(share)),
     }
 }
 
@@ -293,5 +297,13 @@ mod tests {
         let wanted = "Change the ladder with server.vllm.max_num_seqs = 8: throughput rises by 3.6 %; but p99 TTFT rises by 50.7 %.";
         assert_eq!(sentence, wanted);
         assert_eq!(Candidates { best: Best::Untried, ..all }.verdict().kind, KEEP);
+    }
+
+    #[test]
+    fn what_grows_beyond_percentages_is_a_multiple() {
+        assert_eq!(moved("p99 TTFT rises by", 0.5), "p99 TTFT rises by 50.0 %");
+        assert_eq!(moved("p99 TTFT rises by", 4_439.8182), "p99 TTFT rises to 4,441 times what it was");
+        assert_eq!(moved("goodput falls by", 0.5), "goodput falls by 50.0 %");
+        assert_eq!(moved("goodput rises by", f64::INFINITY), "goodput rises from nothing");
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::figures::figure;
-use crate::text::number;
+use crate::text::{change, number};
 use crate::{CandidateReport, Difference, FigureSpec, RunReport, Verdict};
 
 /// What candidates are judged by: the first that every candidate has.
@@ -160,9 +160,8 @@ fn value_and_share(candidate: &CandidateReport, best: &CandidateReport, spec: &F
 /// By how much a candidate is off the best, in brackets: a difference that is told apart can still be small.
 fn share(candidate: &CandidateReport, best: &CandidateReport, spec: &FigureSpec) -> String {
     let mean = |candidate: &CandidateReport| (spec.get)(candidate).mean().unwrap_or(0.0);
-    let share = 100.0 * (mean(candidate) - mean(best)) / mean(best).abs();
-    let sign = if share > 0.0 { "+" } else { "" };
-    if share.is_finite() { format!(" ({sign}{} %)", number::fixed(share, 2)) } else { String::new() }
+    let share = change(mean(candidate) - mean(best), mean(best));
+    share.map(|share| format!(" ({share})")).unwrap_or_default()
 }
 
 fn list(names: &[String]) -> String {
