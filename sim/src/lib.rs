@@ -9,6 +9,7 @@
 pub mod commands;
 pub mod cost;
 pub mod engine;
+pub mod file_error;
 pub mod fit;
 pub mod flags;
 pub mod import;

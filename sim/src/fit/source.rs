@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::FitError;
+use crate::file_error::FileError;
 use crate::import::input::Input;
 use crate::record::sha256;
 
@@ -26,7 +27,7 @@ impl Source {
     /// # Errors
     /// It cannot be read, is no text, or is too large for a table.
     pub fn read(path: &Path) -> Result<Self, FitError> {
-        let unreadable = |source| FitError::Open { file: path.display().to_string(), source };
+        let unreadable = |source| FileError::open(path.display().to_string(), source);
         let mut input = Input::open(path).map_err(unreadable)?;
         let file = input.name.clone();
         let Some(bytes) = input.read_whole(LIMIT).map_err(unreadable)? else {

@@ -11,6 +11,7 @@ use calibrate::stderr::printable;
 use super::ValidateError;
 use super::cards::{card_of, card_of_device};
 use super::run::Meta;
+use crate::file_error::FileError;
 
 /// Makes sure that the name under which a run is filed does not say another card or other ranks than its `meta.json`.
 ///
@@ -57,7 +58,7 @@ pub fn tables_of(folder: &Path, run: &str, meta: &Meta) -> Result<Option<String>
     if folder.join(format!("kernels_{run}_dense.csv")).is_file() {
         return Ok(Some(run.to_owned()));
     }
-    let unreadable = |source| ValidateError::Read { file: folder.display().to_string(), source };
+    let unreadable = |source| FileError::open(folder.display().to_string(), source);
     let mut filed = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.file_name();

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use crate::file_error::FileError;
 use crate::fit::FitError;
 use crate::fit::tables::sheet::shown;
 use crate::import::input::{Input, RawLine};
@@ -88,9 +89,9 @@ impl EngineLog {
     /// # Errors
     /// It cannot be read, or no line of it says anything about time or memory.
     pub fn read(path: &Path) -> Result<Self, FitError> {
-        let unreadable = |source| FitError::Open { file: path.display().to_string(), source };
+        let unreadable = |source| FileError::open(path.display().to_string(), source);
         Self::of(Input::open(path).map_err(unreadable)?).map_err(|error| match error {
-            ReadError::Io(source) => unreadable(source),
+            ReadError::Io(source) => unreadable(source).into(),
             ReadError::Fit(error) => error,
         })
     }

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ValidateError;
+use crate::file_error::FileError;
 
 const BEGIN: &str = "vllm_run_";
 const META: &str = "_meta.json";
@@ -41,7 +42,7 @@ impl RunFiles {
     /// The folder cannot be read, or holds no run.
     pub fn find(folder: &Path) -> Result<Vec<Self>, ValidateError> {
         let shown = folder.display().to_string();
-        let unreadable = |source| ValidateError::Read { file: shown.clone(), source };
+        let unreadable = |source| FileError::open(&shown, source);
         let mut runs: BTreeMap<String, Self> = BTreeMap::new();
         for entry in fs::read_dir(folder).map_err(unreadable)? {
             let file = entry.map_err(unreadable)?.file_name();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crate::file_error::FileError;
 use crate::validate::ValidateError;
 
 /// The most bytes that are read of one file: a run of a million requests has 250 MB.
@@ -38,7 +39,7 @@ impl Text {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|opened| opened.take(BYTES_MAX + 1).read_to_end(&mut bytes));
-        let length = read.map_err(|source| ValidateError::Read { file: file.clone(), source })?;
+        let length = read.map_err(|source| FileError::open(&file, source))?;
         if length as u64 > BYTES_MAX {
             return Err(ValidateError::file(&file, format!("more than {BYTES_MAX} bytes"), "give the file of one run"));
         }
