@@ -163,6 +163,40 @@ fn a_run_of_the_simulated_server_itself_is_predicted_exactly() {
     }
 }
 
+/// Results with all times later by so many seconds.
+fn dated((requests, series): &(String, String), later_s: f64) -> (String, String) {
+    let mut jsonl = String::new();
+    for line in requests.lines() {
+        let mut request: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        for key in ["queued_ts", "first_token_ts", "last_token_ts"] {
+            request[key] = (request[key].as_f64().expect("a time") + later_s).into();
+        }
+        writeln!(jsonl, "{request}").expect("a string");
+    }
+    let mut csv = String::new();
+    for line in series.lines() {
+        let (at, cells) = line.split_once(',').expect("cells");
+        let at = at.parse::<f64>().map_or(at.to_owned(), |at_s| (at_s + later_s).to_string());
+        writeln!(csv, "{at},{cells}").expect("a string");
+    }
+    (jsonl, csv)
+}
+
+#[test]
+fn times_since_1970_are_times_since_the_beginning() {
+    let folder = folder(TABLES, &meta(Some(200)));
+    let made = results(folder.path(), TABLES, &SharedHeads::default(), 1.0);
+    write_results(folder.path(), TABLES, &made);
+    let plain = validate_in(folder.path(), TABLES, &Settings::default()).expect("it is compared");
+    write_results(folder.path(), TABLES, &dated(&made, 1_796_000_000.0));
+    let later = validate_in(folder.path(), TABLES, &Settings::default()).expect("it is compared");
+    assert!(!later.figures.is_empty() && later.missed().is_empty());
+    for (plain, later) in plain.figures.iter().zip(&later.figures) {
+        let off = (later.measured - plain.measured).abs();
+        assert!(off <= 1e-5 * plain.measured.abs(), "{}: {} and {}", plain.figure, plain.measured, later.measured);
+    }
+}
+
 #[test]
 fn a_slower_run_misses_its_targets() {
     let folder = folder(TABLES, &meta(None));
@@ -288,6 +322,20 @@ fn bad_files_are_refused_with_file_and_line() {
         requests.replacen("\"queued_ts\": 100", "\"queued_ts\": 900", 1),
         series.clone(),
     );
+    let (since_1970, dated_series) = dated(&good, 1_796_000_000.0);
+    refused(
+        "two clocks",
+        requests.replacen("\"last_token_ts\": 1", "\"last_token_ts\": 1796000001", 1),
+        series.clone(),
+    );
+    let one_of_it =
+        format!("{}\n{}", since_1970.lines().next().expect("a line"), &requests[first.len()..].trim_start());
+    refused("one request by another clock", one_of_it, series.clone());
+    refused("milliseconds since 1970", dated(&good, 1_796_000_000_000.0).0, series.clone());
+    refused("no time", requests.replacen("\"queued_ts\": 100", "\"queued_ts\": NaN", 1), series.clone());
+    refused("ticks by two clocks", requests.clone(), series.replacen("\n0.5,", "\n1796000000.5,", 1));
+    let only_tick: Vec<&str> = dated_series.lines().take(2).collect();
+    refused("one tick since 1970", requests.clone(), only_tick.join("\n"));
     refused("no tokens", requests.replacen("\"output_toks\": 20", "\"output_toks\": 0", 1), series.clone());
     refused("empty series", requests.clone(), String::new());
     refused("header only", requests.clone(), "t,prompt_throughput,gen_throughput,running,waiting\n".to_owned());

@@ -1,4 +1,5 @@
-//! `vllm_run_NAME_requests.jsonl`: one object a request, times in seconds of one monotonic clock.
+//! `vllm_run_NAME_requests.jsonl`: one object a request, times in seconds of one clock: since the machine started, or since
+//! 1970. Only differences of them count.
 
 use std::collections::HashMap;
 
@@ -43,7 +44,8 @@ pub fn read_requests(text: &Text, expected: Option<u64>) -> Result<Vec<MeasuredR
     let file = &text.file;
     let mut lines_of: HashMap<String, u64> = HashMap::new();
     let mut lines_of_numbers: HashMap<u32, u64> = HashMap::new();
-    let mut requests = Vec::new();
+    let mut requests: Vec<MeasuredRequest> = Vec::new();
+    let mut lines: Vec<u64> = Vec::new();
     for (place, (line, json)) in (0..).zip(text.lines()) {
         let row: Row = serde_json::from_str(json).map_err(|error| {
             ValidateError::line(file, line, format!("not a request of a run: {}", fault_of_json(&error)), WHOLE)
@@ -58,6 +60,7 @@ pub fn read_requests(text: &Text, expected: Option<u64>) -> Result<Vec<MeasuredR
             let problem = format!("request_id {} is number {number}, as the one on line {before}", row.request_id);
             return Err(ValidateError::line(file, line, problem, "give the requests of one run"));
         }
+        lines.push(line);
         requests.push(MeasuredRequest {
             number,
             prompt_tokens: row.input_toks,
@@ -67,6 +70,7 @@ pub fn read_requests(text: &Text, expected: Option<u64>) -> Result<Vec<MeasuredR
             last_token_s: row.last_token_ts,
         });
     }
+    by_one_clock(file, &lines, &requests)?;
     let found = requests.len() as u64;
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         let problem = format!("{found} requests, but meta.json says that {expected} were sent");
@@ -76,8 +80,11 @@ pub fn read_requests(text: &Text, expected: Option<u64>) -> Result<Vec<MeasuredR
     Ok(requests)
 }
 
-/// The latest time: beyond it seconds are no longer exact to a microsecond.
-const SECONDS_MAX: f64 = 1e9;
+/// The latest time: seconds since 1970 reach it in the year 2286, milliseconds since then have passed it in April 1970.
+const SECONDS_MAX: f64 = 1e10;
+
+/// The longest run: 30 days. Times that lie further apart are of two clocks.
+pub(super) const RUN_S_MAX: f64 = 30.0 * 86_400.0;
 
 fn check(row: &Row) -> Result<(), String> {
     for (key, tokens) in [("input_toks", row.input_toks), ("output_toks", row.output_toks)] {
@@ -98,6 +105,21 @@ fn check(row: &Row) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Makes sure that the requests lie no further apart than a run is long.
+fn by_one_clock(file: &str, lines: &[u64], requests: &[MeasuredRequest]) -> Result<(), ValidateError> {
+    let placed = || lines.iter().zip(requests);
+    let Some((first_line, first)) = placed().min_by(|(_, a), (_, b)| a.queued_s.total_cmp(&b.queued_s)) else {
+        return Ok(());
+    };
+    let after_s = |request: &MeasuredRequest| request.last_token_s - first.queued_s;
+    let Some((line, request)) = placed().find(|(_, request)| after_s(request) > RUN_S_MAX) else { return Ok(()) };
+    let problem = format!(
+        "last_token_ts is {:.0} s after the earliest queued_ts, on line {first_line}, expected at most {RUN_S_MAX}",
+        after_s(request)
+    );
+    Err(ValidateError::line(file, *line, problem, "give all times of a run by one clock, in seconds"))
 }
 
 /// The digits at the end of a name.

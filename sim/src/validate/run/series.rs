@@ -1,12 +1,13 @@
 //! `vllm_run_NAME_timeseries.csv`: what the server's own counters said once a tick.
 
+use super::requests::RUN_S_MAX;
 use super::{Text, WHOLE};
 use crate::validate::ValidateError;
 
 /// One tick of the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeasuredTick {
-    /// When it ended, in seconds since the benchmark began.
+    /// When it ended, in seconds since the first one began.
     pub at_s: f64,
     /// Prompt tokens a second, counted when a request's first token comes.
     pub prompt_tokens_per_s: f64,
@@ -27,6 +28,26 @@ const KV: &str = "kv_cache_pct";
 
 /// All of the pool, with what rounding adds.
 const PERCENT_MAX: f64 = 100.01;
+
+/// Whether a tick is dated in seconds since 1970: from September 2001 to 2286.
+fn is_since_1970(tick: &MeasuredTick) -> bool {
+    (1e9..1e10).contains(&tick.at_s)
+}
+
+/// Dates ticks that were dated since 1970 since the beginning of the first, which is as long as the second.
+fn from_the_beginning(file: &str, ticks: &mut [MeasuredTick]) -> Result<(), ValidateError> {
+    let begin_s = match ticks {
+        [first, ..] if !is_since_1970(first) => return Ok(()),
+        [first, second, ..] => 2.0 * first.at_s - second.at_s,
+        [first] => {
+            let problem = format!("t of the only tick is {}, and how long it was cannot be told", first.at_s);
+            return Err(ValidateError::file(file, problem, "give the time since the benchmark began, in seconds"));
+        }
+        [] => return Ok(()),
+    };
+    ticks.iter_mut().for_each(|tick| tick.at_s -= begin_s);
+    Ok(())
+}
 
 /// Reads the series.
 ///
@@ -82,8 +103,20 @@ pub fn read_series(text: &Text) -> Result<Vec<MeasuredTick>, ValidateError> {
             let problem = format!("t is {}, expected more than the {before_s} before it", tick.at_s);
             return Err(ValidateError::line(file, line, problem, WHOLE));
         }
+        let first = ticks.first().unwrap_or(&tick);
+        let begin_s = if is_since_1970(first) { first.at_s } else { 0.0 };
+        if tick.at_s - begin_s > RUN_S_MAX {
+            let problem = format!("t is {}, expected at most {RUN_S_MAX} s after {begin_s}", tick.at_s);
+            return Err(ValidateError::line(
+                file,
+                line,
+                problem,
+                "give the time since the benchmark began, in seconds",
+            ));
+        }
         ticks.push(tick);
     }
+    from_the_beginning(file, &mut ticks)?;
     if ticks.is_empty() {
         return Err(ValidateError::file(file, "no tick below the names of the columns", WHOLE));
     }
