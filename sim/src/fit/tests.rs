@@ -1,5 +1,6 @@
 //! Real tables, where they are at hand: what comes of them is what the built-in profiles have.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use calibrate::profile::{Attention, Curve, Kind, Profile};
@@ -202,4 +203,60 @@ fn steps_faster_without_a_graph_are_doubted() {
         let error = of_steps(none).expect_err("no graphs").to_string();
         assert!(error.contains("no step with a graph"), "{error}");
     }
+}
+
+/// Rows that were read, used, and left out for a reason, in the words of the report.
+fn counted(read: &Read) -> (u64, u64, Vec<u64>) {
+    let source = crate::record::fit::table_source(read);
+    (source.read, source.used, source.left_out.iter().map(|left_out| left_out.count).collect())
+}
+
+#[test]
+fn every_row_that_is_read_is_used_or_left_out() {
+    let tables = [
+        ("a100/meta-llama/Meta-Llama-3-8B/mlp.csv", Some(1)),
+        ("a100/meta-llama/Llama-2-7b-hf/mlp.csv", Some(2)),
+        ("h100/meta-llama/Llama-2-70b-hf/mlp.csv", Some(4)),
+        ("a800/meta-llama/Llama-2-7b-hf/mlp.csv", None),
+        ("a800/meta-llama/Llama-2-7b-hf/attention.csv", None),
+        ("h800/llama2_7b_dense_example/linear_op.csv", Some(1)),
+        ("h800/llama2_7b_dense_example/linear_op_kernel_only.csv", Some(1)),
+        ("h800/llama2_7b_dense_example/attention.csv", Some(1)),
+        ("h800/llama2_7b_dense_example/attention_kernel_only.csv", Some(8)),
+    ];
+    for (file, ranks) in tables {
+        let Some(read) = table(file, ranks) else { return };
+        let lines = read.source.text.lines().count() as u64 - 1;
+        let (found, used, left_out) = counted(&read);
+        assert_eq!(found, lines, "{file}");
+        assert_eq!(found, used + left_out.iter().sum::<u64>(), "{file}: {used} and {left_out:?}");
+        eprintln!("{file}: {found} = {used} + {left_out:?}");
+    }
+}
+
+/// Of Frontier's attention tables, whose batches of both kinds are prefills by one column and `mixed` by another.
+#[test]
+fn mixed_batches_are_left_out_whatever_else_they_are() {
+    let mut text = "time_stats.attn_prefill.median,time_stats.attn_decode.median,n_embd,n_q_head,n_kv_head,\
+                    num_tensor_parallel_workers,batch_size,prefill_chunk_size,kv_cache_size,is_prefill,mode,attention_backend\n"
+        .to_owned();
+    let rows = [
+        (1, 1, 0, 64, "False", "even"),
+        (1, 4, 0, 64, "False", "even"),
+        (1, 1, 64, 0, "True", "even"),
+        (1, 2, 64, 0, "True", "even"),
+        (1, 5, 64, 64, "True", "true_mixed"),
+        (1, 1, 64, 64, "True", "true_mixed"),
+        (1, 4, 64, 64, "False", "true_mixed"),
+        (2, 1, 0, 64, "False", "even"),
+        (2, 5, 64, 64, "True", "true_mixed"),
+    ];
+    for (ranks, batch, chunk, kv, is_prefill, mode) in rows {
+        writeln!(text, "0.01,0.02,4096,32,32,{ranks},{batch},{chunk},{kv},{is_prefill},{mode},FLASHINFER")
+            .expect("text");
+    }
+    let source = |text: &str| Source::of("attention.csv".to_owned(), text.as_bytes().to_vec()).expect("text");
+    let read = |ranks| Read::table(source(&text), None, Some(ranks)).expect("a table");
+    assert_eq!(counted(&read(1)), (9, 3, vec![2, 4]));
+    assert_eq!(counted(&read(2)), (9, 1, vec![7, 1]));
 }
