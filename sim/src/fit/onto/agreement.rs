@@ -3,6 +3,8 @@
 //! A fit has no doubts of its own: whatever a step takes longer than the profile's device becomes a cost of the host. So what
 //! cannot belong together is refused here, and what may not is said.
 
+use std::collections::BTreeMap;
+
 use calibrate::measure::median;
 use calibrate::profile::{Expected, Profile};
 use kernels::geometry::{ModelGeometry, preset_name};
@@ -12,7 +14,9 @@ use super::finding::Finding;
 use super::log::EngineLog;
 use super::steps::Server;
 use super::{Fitted, Onto, StepFile};
+use crate::cost::Execution;
 use crate::fit::FitError;
+use crate::fit::measured_step::MeasuredStep;
 use crate::import::settings::Known;
 
 /// Steps that take less than this share of the time that the profile's device works on them are no steps of that device: no
@@ -20,6 +24,8 @@ use crate::import::settings::Known;
 const IMPOSSIBLE: f64 = 0.6;
 /// Below this share they are not quite those of that device.
 const DOUBTFUL: f64 = 0.9;
+/// The fewest steps of a kind whose median says something: one that is far off does not decide.
+const KIND_LEAST: usize = 3;
 /// A host that takes so many times what is planned is rather a slower device. Planned figures hold within a factor of three.
 const SLOWER: f64 = 4.0;
 
@@ -164,28 +170,31 @@ pub fn refuse_twice(files: &[StepFile]) -> Result<(), FitError> {
     Ok(())
 }
 
-/// Refuses steps that are faster than the profile's device, and says which are almost.
+/// Refuses steps that are faster than the profile's device, and says which are almost. Each kind of execution is judged on its
+/// own: steps with graphs that no device can have run so fast must not hide among many that launches slow down.
 ///
 /// # Errors
-/// If the steps of a file take less in the median than that device can work them off in.
+/// If the steps of a kind in a file take less in the median than that device can work them off in.
 pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>, FitError> {
     let logged: Vec<Logged<'_>> =
         files.iter().flat_map(|file| file.steps.iter().map(|step| Logged { file: &file.file, step })).collect();
     let model = onto.model(onto.profile, &logged);
+    let identity = &onto.profile.identity;
+    let device = format!("{} by profile {}", identity.device, onto.profile.name);
     let mut doubts = Vec::new();
-    for file in files.iter().filter(|file| !file.steps.is_empty()) {
-        let shares: Vec<f64> = file.steps.iter().map(|step| step.us / device_us(step, &model).max(1.0)).collect();
+    for (file, (kind, steps)) in
+        files.iter().flat_map(|file| kinds(&file.steps).into_iter().map(move |kind| (file, kind)))
+    {
+        let shares: Vec<f64> = steps.iter().map(|step| step.us / device_us(step, &model).max(1.0)).collect();
         let share = median(&shares);
-        let identity = &onto.profile.identity;
-        let device = format!("{} by profile {}", identity.device, onto.profile.name);
         if share < IMPOSSIBLE {
-            let fast = file.steps.iter().zip(&shares).find(|(_, of_step)| **of_step <= share);
+            let fast = steps.iter().zip(&shares).find(|(_, of_step)| **of_step <= share);
             let example = fast.map_or(String::new(), |(step, _)| {
                 let (ms, device_ms) = (step.us / 1e3, device_us(step, &model) / 1e3);
                 format!("; that of line {} took {ms:.2} ms, and the device alone takes {device_ms:.2} ms", step.line)
             });
             let problem = format!(
-                "its steps are faster than the device: {share:.2} of the time of {device} in the median{example}"
+                "its {kind} are faster than the device: {share:.2} of the time of {device} in the median{example}"
             );
             let help = "the log is of a faster device, a smaller model or more ranks, or of other flags or contexts than --server \
                         and --context say, or its times are no milliseconds; fit it onto a profile of what wrote it";
@@ -193,13 +202,25 @@ pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>,
         }
         if share < DOUBTFUL {
             doubts.push(format!(
-                "{}: its steps take {share:.2} of the time of {device} in the median: the device, the model or the contexts are not \
-                 quite those of the log",
+                "{}: its {kind} take {share:.2} of the time of {device} in the median: the device, the model or the contexts are \
+                 not quite those of the log",
                 file.file
             ));
         }
     }
     Ok(doubts)
+}
+
+/// Steps by how they ran, each kind with its name: those of which there are enough to judge, or all together where there are few
+/// of every kind.
+fn kinds(steps: &[MeasuredStep]) -> Vec<(String, Vec<&MeasuredStep>)> {
+    let mut by_execution: BTreeMap<Execution, Vec<&MeasuredStep>> = BTreeMap::new();
+    for step in steps {
+        by_execution.entry(step.execution).or_default().push(step);
+    }
+    let enough = by_execution.into_iter().filter(|(_, steps)| steps.len() >= KIND_LEAST);
+    let kinds: Vec<_> = enough.map(|(execution, steps)| (format!("{execution} steps"), steps)).collect();
+    if kinds.is_empty() && !steps.is_empty() { vec![("steps".to_owned(), steps.iter().collect())] } else { kinds }
 }
 
 /// Where the host comes out at so much more than was planned that the device may be slower instead.

@@ -7,6 +7,8 @@ use std::path::Path;
 use calibrate::profile::{Kind, Overlap, Profile};
 use kernels::random::Random;
 
+use super::agreement::refuse_faster;
+use super::cells::device_us;
 use super::finding::Finding;
 use super::host::HostFindings;
 use super::log::EngineLog;
@@ -446,6 +448,58 @@ fn launches_for_which_nothing_is_left_are_bounded_and_never_zero() {
         let compiled_us = fitted.profile.engine.dispatch.figures.compiled_us;
         assert_eq!(compiled_us.to_string(), "10", "planned, not made up");
     }
+}
+
+/// Steps of eight requests that take so many times as long as the device works on them.
+fn steps_of(onto: &Onto<'_>, execution: Execution, count: u64, share: f64) -> Vec<MeasuredStep> {
+    let model = onto.model(onto.profile, &[]);
+    let of_line = |line| MeasuredStep {
+        line,
+        execution,
+        rows: 8,
+        work: MeasuredStep::work(8, 600.0, 0, 0),
+        us: 0.0,
+        count: 1,
+        clock: Clock::Period,
+    };
+    (1..=count).map(of_line).map(|step| MeasuredStep { us: share * device_us(&step, &model), ..step }).collect()
+}
+
+/// What is said of steps on FULL graphs, at 0.3 of the device's time, beside steps without any, at three times that.
+fn fast_beside_slow(fast: u64, slow: u64) -> Result<Vec<String>, String> {
+    let [given, _] = profiles(|_| ());
+    let onto = Onto { profile: &given, server: None, asynchronous: true };
+    let steps =
+        [steps_of(&onto, Execution::CompiledEager, slow, 3.0), steps_of(&onto, Execution::Full, fast, 0.3)].concat();
+    let file = StepFile { file: "steps.csv".to_owned(), sha256: String::new(), steps };
+    refuse_faster(&onto, &[file]).map_err(|error| error.to_string())
+}
+
+#[test]
+fn fast_steps_of_one_kind_do_not_hide_among_slow_ones_of_another() {
+    for slow in [0, 3, 40] {
+        let refused = fast_beside_slow(3, slow).expect_err("no device is so fast");
+        assert!(
+            refused.starts_with("steps.csv: its FULL steps are faster than the device: 0.30 "),
+            "{slow}: {refused}"
+        );
+    }
+    assert_eq!(fast_beside_slow(0, 40), Ok(Vec::new()));
+    assert_eq!(fast_beside_slow(2, 40), Ok(Vec::new()), "two steps are no kind");
+    let refused = fast_beside_slow(2, 0).expect_err("all that there is");
+    assert!(refused.starts_with("steps.csv: its steps are faster than the device: 0.30 "), "{refused}");
+}
+
+#[test]
+fn a_kind_that_is_almost_too_fast_is_named() {
+    let [given, _] = profiles(|_| ());
+    let onto = Onto { profile: &given, server: None, asynchronous: true };
+    let kinds = [(Execution::CompiledEager, 3.0), (Execution::Piecewise, 0.8), (Execution::Full, 1.0)];
+    let steps = kinds.map(|(execution, share)| steps_of(&onto, execution, 5, share)).concat();
+    let file = StepFile { file: "steps.csv".to_owned(), sha256: String::new(), steps };
+    let doubts = refuse_faster(&onto, &[file]).expect("doubted");
+    assert_eq!(doubts.len(), 1, "{doubts:?}");
+    assert!(doubts[0].starts_with("steps.csv: its PIECEWISE steps take 0.80 of the time of "), "{doubts:?}");
 }
 
 #[test]
