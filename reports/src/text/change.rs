@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(said(-3.61, 100.0), "-3.61 %");
         assert_eq!(said(10.0, 1.0), "+1,000.00 %");
         assert_eq!(said(10.5, 1.0), "11.5 times");
-        assert_eq!(said(4_439.8182, 1.0), "4,441 times");
+        assert_eq!(said(4_439.818_2, 1.0), "4,441 times");
         assert_eq!(said(0.0, 7.0), "0.00 %");
     }
 
