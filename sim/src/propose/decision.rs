@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn what_grows_beyond_percentages_is_a_multiple() {
         assert_eq!(moved("p99 TTFT rises by", 0.5), "p99 TTFT rises by 50.0 %");
-        assert_eq!(moved("p99 TTFT rises by", 4_439.8182), "p99 TTFT rises to 4,441 times what it was");
+        assert_eq!(moved("p99 TTFT rises by", 4_439.818_2), "p99 TTFT rises to 4,441 times what it was");
         assert_eq!(moved("goodput falls by", 0.5), "goodput falls by 50.0 %");
         assert_eq!(moved("goodput rises by", f64::INFINITY), "goodput rises from nothing");
     }

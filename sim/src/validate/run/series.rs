@@ -45,7 +45,9 @@ fn from_the_beginning(file: &str, ticks: &mut [MeasuredTick]) -> Result<(), Vali
         }
         [] => return Ok(()),
     };
-    ticks.iter_mut().for_each(|tick| tick.at_s -= begin_s);
+    for tick in ticks {
+        tick.at_s -= begin_s;
+    }
     Ok(())
 }
 
