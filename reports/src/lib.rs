@@ -30,6 +30,7 @@ mod fit;
 #[cfg(feature = "frames")]
 pub mod frames;
 mod history;
+mod import;
 pub mod json;
 mod ladder;
 mod log;
@@ -65,6 +66,7 @@ pub use figure::{Figure, Interval};
 pub use figures::{Better, FIGURES, FigureGroup, FigureSpec, Scale};
 pub use fit::{FitError, FitFigure, FitHeldOut, FitLeftOut, FitOutlier, FitReport, FitSource};
 pub use history::{BatchCount, CandidateHistory, HistoryReport, Timeline, TimelineBin};
+pub use import::{ImportLines, ImportReport, ImportSource, ImportTraffic};
 pub use ladder::{LadderCandidate, LadderCounts, LadderReport, LadderSizes, PaddedSpan};
 pub use log::Log;
 pub use pairs::{Difference, PairReport, Verdict};

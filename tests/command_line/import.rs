@@ -91,6 +91,20 @@ fn json(key: &str, line: &str) -> String {
     serde_json::json!({ key: line, "stream": "stdout", "time": "2026-04-16T16:58:41Z" }).to_string()
 }
 
+/// A line as a node's log holds it where it is split behind every seventh byte, among parts of another stream.
+fn in_parts(line: &str) -> String {
+    let bytes: Vec<&[u8]> = line.as_bytes().chunks(7).collect();
+    let text: Vec<&str> = bytes.iter().map(|part| std::str::from_utf8(part).expect("ASCII")).collect();
+    let (last, first) = text.split_last().unwrap_or((&"", &[]));
+    let first: String = first.iter().map(|part| part_of("stdout P", part) + &part_of("stderr P", ".")).collect();
+    first + &part_of("stdout F", last) + &part_of("stderr F", "")
+}
+
+/// A line of a node's log.
+fn part_of(stream_and_tag: &str, text: &str) -> String {
+    format!("2026-04-16T16:58:41.123456789Z {stream_and_tag} {text}\n")
+}
+
 #[test]
 fn decoration_changes_nothing() {
     let log = fixture("vllm.log");
@@ -105,6 +119,11 @@ fn decoration_changes_nothing() {
         ("precise journal", each_line(&log, |line| format!("Apr 16 16:58:41.123456 host vllm[123]: {line}"))),
         ("journal in ISO", each_line(&log, |line| format!("2026-04-16T16:58:41+0100 host vllm[123]: {line}"))),
         ("a node's log", each_line(&log, |line| format!("2026-04-16T16:58:41.123456789Z stdout F {line}"))),
+        ("a node's log in parts", each_line(&log, in_parts)),
+        (
+            "a node's log of records",
+            each_line(&log, |line| format!("2026-04-16T16:58:41.1Z stdout F {}", json("textPayload", line))),
+        ),
         ("kubectl --prefix", each_line(&log, |line| format!("[pod/vllm-0/vllm] {line}"))),
         ("swarm", each_line(&log, |line| format!("stack_vllm.1.abc123@node1    | {line}"))),
         ("compose with times", each_line(&log, |line| format!("vllm-1  | 2026-04-16T16:58:41.123456789Z {line}"))),
@@ -181,6 +200,27 @@ fn a_log_in_two_files_is_one_log() {
     let folder = folder(&[("old.log", older.concat().as_bytes()), ("new.log", newer.concat().as_bytes())]);
     let reversed = import(folder.path(), &["new.log", "old.log"]);
     assert!(reversed.stderr.contains("are the files in order of time?"), "{}", reversed.stderr);
+}
+
+/// A node cuts its logs where it likes, also inside a line.
+#[test]
+fn a_line_in_parts_that_does_not_end_is_not_read() {
+    let log = fixture("vllm_cudagraph_metrics.log");
+    let whole = counts(&imported(log.as_bytes()).done());
+    let parts = each_line(&log, in_parts);
+    let lines: Vec<&str> = parts.lines().collect();
+    let middle = lines.iter().rposition(|line| line.contains("stdout P")).expect("a part");
+    let (older, newer) = lines.split_at(middle);
+    let (older, newer) = (older.join("\n"), newer.join("\n"));
+    let files = folder(&[("0.log", older.as_bytes()), ("1.log", newer.as_bytes())]);
+    assert_eq!(counts(&import(files.path(), &["0.log", "1.log"]).done()), whole);
+    let cut = import(files.path(), &["0.log"]);
+    assert!(cut.stderr.contains("the end of a line in parts (`P`) is missing"), "{}", cut.stderr);
+    let long = part_of("stdout P", &"9".repeat(1 << 14)).repeat(65) + &part_of("stdout F", "9") + &parts;
+    let long = imported(long.as_bytes());
+    let said = "1 line could not be read, the first at server.log:1: a line in parts (`P`) is longer than 1 MiB in all";
+    assert!(long.stderr.replace("\n  ", " ").contains(said), "{}", long.stderr);
+    assert_eq!(counts(&long.done()), whole);
 }
 
 /// A scenario with at most so many steps, or a refusal.
@@ -608,4 +648,120 @@ fn what_is_no_traffic_or_only_half_of_it_is_said() {
     }
     insta::assert_snapshot!("import_no_traffic", said.join("\n"));
     assert_eq!(names(folder.path()).len(), 6, "nothing was written");
+}
+
+/// Metrics that no one server can have run between two scrapes, and what is said of them.
+#[test]
+fn scrapes_of_several_servers_in_the_wrong_order_or_without_steps_are_refused() {
+    let first = fixture("vllm_prometheus.txt");
+    let start = "process_start_time_seconds 1.7e+09\n";
+    let later = first.replace("} 80.0", "} 90.0").replace("} 560.0", "} 700.0").replace("} 1000.0", "} 1200.0");
+    let other_model = later.replace("model_name=\"m\"", "model_name=\"other/m\"");
+    let hosts: String =
+        (0..6).map(|host| first.replace("engine=", &format!("instance=\"h{host}:8000\",engine="))).collect();
+    let ranks = later.clone() + &later.replace("engine=\"0\"", "engine=\"1\"");
+    let files = folder(&[
+        ("first.prom", first.as_bytes()),
+        ("same.prom", (first.clone() + "# scraped again\n").as_bytes()),
+        ("copy.prom", first.as_bytes()),
+        ("old.prom", (start.to_owned() + &first).as_bytes()),
+        ("new.prom", (start.to_owned() + &later).as_bytes()),
+        ("models.prom", (first.clone() + &other_model).as_bytes()),
+        ("hosts.prom", hosts.as_bytes()),
+        ("ranks.prom", ranks.as_bytes()),
+    ]);
+    let mut said = Vec::new();
+    for names in [
+        vec!["first.prom", "copy.prom"],
+        vec!["first.prom", "same.prom"],
+        vec!["new.prom", "old.prom"],
+        vec!["models.prom"],
+        vec!["hosts.prom"],
+    ] {
+        said.push(format!("sim import {}\n{}", names.join(" "), import(files.path(), &names).refused(3)));
+    }
+    insta::assert_snapshot!("import_scrapes_refused", said.join("\n"));
+    assert_eq!(counts(&import(files.path(), &["old.prom", "new.prom"]).done()).iter().sum::<u64>(), 200);
+    let ranks = import(files.path(), &["ranks.prom"]);
+    let added = "several data-parallel ranks of one server, and their steps are added up: engine 0, 1.";
+    assert!(ranks.stderr.replace("\n  ", " ").contains(added), "{}", ranks.stderr);
+    assert_eq!(counts(&ranks.done()).iter().sum::<u64>(), 2400);
+    // What is advised for several servers works.
+    let kept: String = (first + &other_model)
+        .lines()
+        .filter(|line| line.contains("model_name=\"m\""))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(counts(&imported(kept.as_bytes()).done()).iter().sum::<u64>(), 1000);
+}
+
+/// What the steps rest on is said by every command that takes them, also to programs.
+#[test]
+fn a_caution_of_the_import_stands_beside_every_answer() {
+    let names = ["vllm_statistics.log", "vllm_batchsize_stats.log", "vllm.log"];
+    let table = b"tokens,requests,query_len,count\n8,8,1,900\n".as_slice();
+    let logs = names.map(fixture);
+    let mut files = vec![("steps.csv", table)];
+    files.extend(names.into_iter().zip(logs.iter().map(String::as_bytes)));
+    let folder = folder(&files);
+    for (name, caution) in names.into_iter().zip([
+        Some("the steps are guessed from statistics lines of the log"),
+        Some("the steps are from batch size lines of the log"),
+        None,
+    ]) {
+        import(folder.path(), &[name, "--out", "mine.toml", "--force"]).done();
+        for arguments in
+            [vec!["propose", "mine.toml", "--format", "json"], vec!["price", "mine.toml", "--format", "json"]]
+        {
+            let answer = sim_in(folder.path(), &arguments);
+            let report: serde_json::Value = serde_json::from_str(&answer.stdout).expect("JSON");
+            let warnings = report["warnings"].as_array().expect("a list");
+            let said = warnings.iter().find(|warning| warning["code"] == "traffic_caution");
+            let said = said.map(|warning| warning["message"].as_str().expect("words"));
+            match caution {
+                Some(caution) => assert!(said.is_some_and(|said| said.starts_with(caution)), "{name}: {warnings:?}"),
+                None => assert_eq!(said, None, "{name}"),
+            }
+            assert_eq!(answer.stderr.contains("warning[traffic_caution]"), caution.is_some(), "{name}");
+        }
+        let of_others = sim_in(folder.path(), &["propose", "mine.toml", "--from", "steps.csv"]);
+        assert!(!of_others.stderr.contains("traffic_caution"), "{}", of_others.stderr);
+    }
+    fs::write(folder.path().join("bench.json"), fixture("bench_vllm.json")).expect("writable");
+    import(folder.path(), &["bench.json", "--out", "mine.toml", "--force"]).done();
+    let text = fs::read_to_string(folder.path().join("mine.toml")).expect("written");
+    let text = text.replace("[traffic]\n", "[traffic]\ncaution = \"half of the day is missing\"\n");
+    fs::write(folder.path().join("mine.toml"), text).expect("writable");
+    let run = sim_in(folder.path(), &["run", "mine.toml"]);
+    assert!(run.stderr.contains("warning[traffic_caution]: half of the day is missing"), "{}", run.stderr);
+    run.done();
+}
+
+#[test]
+fn the_report_as_json_holds_the_scenario_and_what_was_said_of_it() {
+    let folder = folder(&[
+        ("server.log", fixture("vllm_statistics.log").as_bytes()),
+        ("bench.json", fixture("bench_vllm.json").as_bytes()),
+    ]);
+    let read = |arguments: &[&str]| -> reports::ImportReport {
+        let answer = import(folder.path(), &[arguments, &["--format", "json"]].concat());
+        let warned = answer.stderr.matches("warning[").count();
+        let report: reports::ImportReport = serde_json::from_str(&answer.done()).expect("the record");
+        assert_eq!(report.warnings.len(), warned);
+        report
+    };
+    let steps = read(&["server.log"]);
+    assert_eq!(steps.scenario, import(folder.path(), &["server.log"]).done());
+    assert_eq!((steps.written.as_deref(), steps.beside.as_deref(), &*steps.engine), (None, None, "vllm"));
+    let traffic = &steps.traffic;
+    assert_eq!((&*traffic.unit, &*traffic.from, traffic.count), ("steps", "statistics lines", 2380));
+    assert_eq!((traffic.shapes, traffic.assumed, traffic.caution.is_some()), (Some(5), Some(0), true));
+    assert_eq!((&*steps.sources[0].file, steps.sources[0].lines), ("server.log", 23));
+    let statistics = steps.lines.iter().find(|lines| lines.kind == "statistics lines");
+    assert_eq!(statistics.map(|lines| lines.count), Some(4));
+    let requests = read(&["bench.json", "--out", "mine.toml"]);
+    assert_eq!(requests.scenario, fs::read_to_string(folder.path().join("mine.toml")).expect("written"));
+    assert_eq!(requests.written.as_deref(), Some("mine.toml"));
+    assert_eq!(requests.beside.as_deref(), Some("mine.requests.csv"));
+    assert_eq!((&*requests.traffic.unit, requests.traffic.shapes), ("requests", None));
 }

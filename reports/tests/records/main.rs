@@ -6,6 +6,7 @@ mod comparison;
 mod fit;
 #[cfg(feature = "frames")]
 mod frames;
+mod import;
 #[cfg(feature = "pages")]
 mod page;
 mod pipes;

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use calibrate::profile::{BUILTIN, Profile};
 use calibrate::stderr::printable;
-use clap::Args;
-use reports::{AtomicFile, OutputError, Warning};
+use clap::{Args, ValueEnum};
+use reports::{AtomicFile, ImportLines, ImportReport, ImportSource, ImportTraffic, OutputError, Warning};
 
 use super::failure::Failure;
 use super::inputs::{named_profile, refuse_if_read};
 use crate::import::error::ImportError;
-use crate::import::found::{Engine, Found};
+use crate::import::found::{Engine, Found, Source};
 use crate::import::kind::Kind;
 use crate::import::read;
 use crate::import::requests::{Folder, TracePlace};
-use crate::import::scenario::{self, KnownDevice, Wish, Written, one_line};
+use crate::import::scenario::{self, KnownDevice, Made, Wish, Written, one_line};
 use crate::import::steps::Bucket;
 use crate::scenario::Scenario;
 
@@ -70,6 +70,19 @@ pub(super) struct Arguments {
     /// Seed of the traffic, and of the requests that are drawn for a ServeGen client.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: u64,
+    /// How the answer is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: ImportFormat,
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum ImportFormat {
+    /// The scenario, or, with --out, a line about it.
+    #[default]
+    Text,
+    /// One JSON document that holds the scenario as well, every field documented in reports/SCHEMA.md.
+    Json,
 }
 
 pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
@@ -82,17 +95,17 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     }
     read::finish(&mut found, arguments.seed, &folder)?;
     let engine = arguments.engine.or(found.engine());
-    let written = if let Some(requests) = &found.requests {
+    let (engine, written) = if let Some(requests) = &found.requests {
         // Traces name no engine.
         let engine = engine.unwrap_or(Engine::Vllm);
-        scenario::of_requests(&found, requests, &wish(arguments, &found, engine)?)
+        (engine, scenario::of_requests(&found, requests, &wish(arguments, &found, engine)?))
     } else {
         let engine =
             engine.or((!found.given_steps.is_empty()).then_some(Engine::Vllm)).ok_or_else(|| nothing(&found))?;
         let steps = found.steps(engine).ok_or_else(|| nothing(&found))?;
-        scenario::of_steps(&found, &steps, &wish(arguments, &found, engine)?)
+        (engine, scenario::of_steps(&found, &steps, &wish(arguments, &found, engine)?))
     };
-    deliver(arguments, &folder, found, &written, out)
+    deliver(arguments, &folder, found, engine, written, out)
 }
 
 fn check_usage(arguments: &Arguments) -> Result<(), Failure> {
@@ -120,6 +133,9 @@ const VLLM_HELP: &str = "start vLLM with --cudagraph-metrics (a table every ten 
 
 /// There is nothing to make a scenario of.
 fn nothing(found: &Found) -> ImportError {
+    if found.scrapes.stood_still() {
+        return ImportError::StoodStill { names: found.names_of(Kind::Prometheus) };
+    }
     let names: Vec<String> = found.sources.iter().map(|source| printable(&source.origin.name)).collect();
     let sglang = found.engine() == Some(Engine::Sglang);
     let (problem, help) = if sglang {
@@ -215,7 +231,8 @@ fn deliver(
     arguments: &Arguments,
     folder: &Folder,
     mut found: Found,
-    written: &Written,
+    engine: Engine,
+    written: Written,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let base = arguments.out.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
@@ -232,18 +249,71 @@ fn deliver(
     let not_read = found.not_read().into_iter().map(|sentence| Warning::general("not_read", sentence));
     let assumed = written.assumed.iter().map(|sentence| Warning::general("assumed", sentence));
     let unresolved = written.unresolved.iter().map(|sentence| Warning::general("not_told", sentence));
-    super::warn(&not_read.chain(assumed).chain(unresolved).collect::<Vec<_>>());
-    let Some(file) = &arguments.out else {
-        return out.write_all(written.text.as_bytes()).map_err(Failure::Stdout);
-    };
-    // Both are whole before either takes the place of an older one.
-    let scenario = filled(AtomicFile::create(file)?, &written.text)?;
-    if let Some(beside) = beside {
-        beside.finish()?;
+    let warnings: Vec<Warning> = not_read.chain(assumed).chain(unresolved).collect();
+    super::warn(&warnings);
+    let beside_name = beside.as_ref().map(|file| file.path().display().to_string());
+    if let Some(file) = &arguments.out {
+        // Both are whole before either takes the place of an older one.
+        let scenario = filled(AtomicFile::create(file)?, &written.text)?;
+        if let Some(beside) = beside {
+            beside.finish()?;
+        }
+        scenario.finish()?;
     }
-    scenario.finish()?;
-    let names: Vec<String> = found.sources.iter().map(|source| one_line(&source.origin.name)).collect();
-    let label = one_line(&label);
-    writeln!(out, "{label}: {} from {}; next: sim propose {label}", written.traffic, names.join(", "))
-        .map_err(Failure::Stdout)
+    match (arguments.format, &arguments.out) {
+        (ImportFormat::Json, _) => {
+            reports::json::write(&report(arguments, &found, engine, written, beside_name, warnings), out)
+        }
+        (ImportFormat::Text, None) => out.write_all(written.text.as_bytes()),
+        (ImportFormat::Text, Some(_)) => {
+            let names: Vec<String> = found.sources.iter().map(|source| one_line(&source.origin.name)).collect();
+            let label = one_line(&label);
+            writeln!(out, "{label}: {} from {}; next: sim propose {label}", written.traffic, names.join(", "))
+        }
+    }
+    .map_err(Failure::Stdout)
+}
+
+/// The answer as a record.
+fn report(
+    arguments: &Arguments,
+    found: &Found,
+    engine: Engine,
+    written: Written,
+    beside: Option<String>,
+    warnings: Vec<Warning>,
+) -> ImportReport {
+    let source = |source: &Source| ImportSource {
+        file: source.origin.name.clone(),
+        sha256: source.origin.sha256.clone(),
+        bytes: source.origin.bytes,
+        what: source.what(),
+        lines: source.lines,
+        not_utf8: source.replaced_lines,
+        cut: source.cut_lines,
+        ended_early: source.broken.clone(),
+    };
+    let lines = found.log.taken.iter().map(|(kind, count)| ImportLines { kind: (*kind).to_owned(), count: *count });
+    let Written { text, traffic: Made { from, count, steps, caution }, .. } = written;
+    ImportReport {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        written: arguments.out.as_ref().map(|file| file.display().to_string()),
+        beside,
+        engine: match engine {
+            Engine::Vllm => "vllm".into(),
+            Engine::Sglang => "sglang".into(),
+        },
+        sources: found.sources.iter().map(source).collect(),
+        lines: lines.collect(),
+        traffic: ImportTraffic {
+            unit: if steps.is_some() { "steps".into() } else { "requests".into() },
+            from: from.to_owned(),
+            count,
+            shapes: steps.map(|steps| steps.shapes as u64),
+            assumed: steps.map(|steps| steps.assumed),
+            caution: caution.map(str::to_owned),
+        },
+        warnings,
+        scenario: text,
+    }
 }

@@ -48,6 +48,35 @@ pub enum ImportError {
         /// The one before it.
         other: String,
     },
+    /// A scrape was given before an older one.
+    #[error("scrapes are in reversed order: give the older one first")]
+    #[diagnostic(help("{place} is of an earlier time than what was read before it: {why}"))]
+    Reversed {
+        /// The line that tells.
+        place: String,
+        /// How it tells.
+        why: String,
+    },
+    /// Metrics of several servers.
+    #[error("{names}: the metrics count the steps of several servers: {differ}")]
+    SeveralServers {
+        /// The sources.
+        names: String,
+        /// The labels that tell them apart, with their values.
+        differ: String,
+        /// What to do.
+        #[help]
+        help: String,
+    },
+    /// Scrapes between which nothing happened.
+    #[error("{names}: the scrapes count the same steps: the server ran none between them")]
+    #[diagnostic(help(
+        "scrape again while the server serves requests, or give one scrape alone: it counts everything since the server's start"
+    ))]
+    StoodStill {
+        /// The sources.
+        names: String,
+    },
     /// A source says what steps cost, not which steps there are.
     #[error("{name} says how long steps take, not which steps a server ran: it is no traffic")]
     #[diagnostic(help("`sim fit` makes a profile of such figures"))]

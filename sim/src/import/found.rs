@@ -1,9 +1,12 @@
 //! Everything that the sources of one import say, and the steps that the scenario is made of.
 
+use calibrate::stderr::printable;
+
 use super::input::{Origin, Packing};
 use super::kind::Kind;
 use super::log::{Faults, Log};
-use super::prometheus::Scrapes;
+use super::parts::Parts;
+use super::prometheus::{Restarted, Scrapes};
 use super::requests::Requests;
 use super::servegen::{Dataset, Window};
 use super::settings::{Known, Place};
@@ -57,6 +60,8 @@ pub struct Found {
     pub sources: Vec<Source>,
     /// What logs say.
     pub log: Log,
+    /// Lines of these whose ends have not come yet.
+    pub parts: Parts,
     /// What metrics say.
     pub scrapes: Scrapes,
     /// Steps that were given as such.
@@ -80,10 +85,22 @@ pub struct StepSource {
     pub steps: SeenSteps,
     /// What this source does not resolve, in sentences.
     pub unresolved: Vec<String>,
+    /// What must stand beside every answer about these steps.
+    pub caution: Option<&'static str>,
 }
 
 /// Steps that nothing counts.
 pub const STATISTICS: &str = "statistics lines";
+
+/// What any answer from them must say.
+const STATISTICS_CAUTION: &str = "the steps are guessed from statistics lines of the log, averages over ten seconds: batches between two \
+                                  lines and short prefills are not in them; start the server with --cudagraph-metrics and import \
+                                  its log again before you trust an answer";
+
+/// The same of batch size lines.
+const BATCH_SIZES_CAUTION: &str = "the steps are from batch size lines of the log: sizes there are padded where a graph ran, those seen \
+                                   only once are missing, and requests are not counted; start the server with --cudagraph-metrics and \
+                                   import its log again before you trust an answer";
 
 /// Share of drafts that is accepted where nothing says so: a common figure of drafting models.
 pub const ACCEPTED: f64 = 0.7;
@@ -114,6 +131,13 @@ impl Found {
             (true, _) => Some(Engine::Vllm),
             (false, true) => Some(Engine::Sglang),
         }
+    }
+
+    /// The sources of one kind, by name.
+    #[must_use]
+    pub fn names_of(&self, kind: Kind) -> String {
+        let named = self.sources.iter().filter(|source| source.kind == kind);
+        named.map(|source| printable(&source.origin.name)).collect::<Vec<_>>().join(", ")
     }
 
     /// Takes requests; of several sources the last one counts.
@@ -227,7 +251,7 @@ impl Found {
 
     fn given(&self) -> Option<StepSource> {
         let steps = self.given_steps.clone();
-        (!steps.is_empty()).then_some(StepSource { what: "histogram", steps, unresolved: Vec::new() })
+        (!steps.is_empty()).then_some(StepSource { what: "histogram", steps, unresolved: Vec::new(), caution: None })
     }
 
     fn iterations(&self) -> Option<StepSource> {
@@ -237,7 +261,7 @@ impl Found {
                 .to_owned(),
         ];
         let steps = self.log.iterations.clone();
-        (!steps.is_empty()).then_some(StepSource { what: "iteration lines", steps, unresolved })
+        (!steps.is_empty()).then_some(StepSource { what: "iteration lines", steps, unresolved, caution: None })
     }
 
     fn graph_tables(&self) -> Option<StepSource> {
@@ -247,7 +271,7 @@ impl Found {
              follow; those of PIECEWISE and NONE steps do not."
                 .to_owned(),
         ];
-        (!steps.is_empty()).then_some(StepSource { what: "graph tables", steps, unresolved })
+        (!steps.is_empty()).then_some(StepSource { what: "graph tables", steps, unresolved, caution: None })
     }
 
     fn batch_sizes(&self) -> Option<StepSource> {
@@ -269,7 +293,12 @@ impl Found {
             padded.to_owned(),
             "Sizes that were seen only once are not in these lines, and requests are not counted.".to_owned(),
         ];
-        (!steps.is_empty()).then_some(StepSource { what: "batch size lines", steps, unresolved })
+        (!steps.is_empty()).then_some(StepSource {
+            what: "batch size lines",
+            steps,
+            unresolved,
+            caution: Some(BATCH_SIZES_CAUTION),
+        })
     }
 
     /// Steps as vLLM's metrics count them: by ranges of tokens.
@@ -283,24 +312,26 @@ impl Found {
         if let Some(tokens) = self.scrapes.counted_tokens() {
             unresolved.push(format!("All its steps together have {tokens} tokens, by its own sum."));
         }
-        unresolved.extend(self.servers_of_metrics());
-        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
+        unresolved.extend(self.ranks_of_metrics());
+        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved, caution: None })
     }
 
-    /// Whose steps the metrics count, and since when, where that may not be what was meant.
-    fn servers_of_metrics(&self) -> Vec<String> {
+    /// Of which ranks the metrics count steps, and since when, where that may not be what was meant.
+    fn ranks_of_metrics(&self) -> Vec<String> {
         let mut sentences = Vec::new();
-        if self.scrapes.restarted() {
-            sentences.push(
-                "A counter fell between two scrapes: the server began anew, and what it ran before is left out. Scrapes go in \
-                 order of time; if these do not, give them in the other order."
-                    .to_owned(),
-            );
-        }
-        if let Some(servers) = self.scrapes.several_servers() {
+        if let Some(restarted) = self.scrapes.restarted() {
+            let order = match restarted {
+                Restarted::Certainly => "",
+                Restarted::Perhaps => " Scrapes go in order of time; if these do not, give them in the other order.",
+            };
             sentences.push(format!(
-                "The metrics are of several servers or ranks, and their steps are added up: {servers}. One that is in one scrape \
-                 only counts since its start."
+                "A counter fell between two scrapes: the server began anew, and what it ran before is left out.{order}"
+            ));
+        }
+        if let Some(ranks) = self.scrapes.several_ranks() {
+            sentences.push(format!(
+                "The metrics are of several data-parallel ranks of one server, and their steps are added up: {ranks}. One that is \
+                 in one scrape only counts since its start."
             ));
         }
         sentences
@@ -339,8 +370,8 @@ impl Found {
              meant. `Decode batch` lines of the log tell more."
                 .to_owned(),
         ];
-        unresolved.extend(self.servers_of_metrics());
-        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved })
+        unresolved.extend(self.ranks_of_metrics());
+        (!steps.is_empty()).then_some(StepSource { what: "metrics", steps, unresolved, caution: None })
     }
 
     /// Steps behind the statistics lines, which every vLLM server prints: a rough guess.
@@ -380,7 +411,12 @@ impl Found {
                 if log.drafts.accepted_len().is_some() { "as the lines about drafts say" } else { "an assumption" };
             unresolved.push(format!("A decode step yields {tokens_a_step:.2} tokens of each request, {from}."));
         }
-        (!steps.is_empty()).then_some(StepSource { what: STATISTICS, steps, unresolved })
+        (!steps.is_empty()).then_some(StepSource {
+            what: STATISTICS,
+            steps,
+            unresolved,
+            caution: Some(STATISTICS_CAUTION),
+        })
     }
 
     /// The ladder in force of a vLLM server, ascending; empty if not known.
@@ -433,7 +469,7 @@ impl Found {
             unresolved = vec!["Decode steps with a graph are counted one by one by their replay lines.".to_owned()];
         }
         unresolved.push("Of several prefills in one step the longest is taken to be their mean.".to_owned());
-        (!steps.is_empty()).then_some(StepSource { what: "decode and prefill lines", steps, unresolved })
+        (!steps.is_empty()).then_some(StepSource { what: "decode and prefill lines", steps, unresolved, caution: None })
     }
 }
 

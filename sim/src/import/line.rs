@@ -105,7 +105,7 @@ fn after_escape(sequence: &str) -> &str {
 /// | `docker compose`, `docker service` | `vllm-1  | `, `stack_vllm.1.abc@node1    | ` |
 /// | `kubectl --prefix` | `[pod/vllm-0/vllm] ` |
 /// | `--timestamps`, other collectors | `2026-04-19T15:31:11.368Z `, `2026-04-19 17:31:11.368 | ` |
-/// | a node's container log | `2026-04-19T15:31:11.368Z stdout F ` |
+/// | a node's container log | `2026-04-19T15:31:11.368Z stdout F `; lines in parts are put together before |
 /// | the system journal | `Apr 16 16:58:41 host vllm[123]: `, `2026-04-16T16:58:41+0100 host vllm[123]: ` |
 /// | `srun --label`, `torchrun` | `0: `, `[rank0]: ` |
 fn without_carrier(line: &str) -> (&str, &str) {

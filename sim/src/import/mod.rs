@@ -1,7 +1,7 @@
 //! Real data in: what engines print, read back and made a scenario.
 //!
 //! ```text
-//! input ─► kind ─► log: line ─► vllm | sglang (one module a kind of line) ─► found ─► steps ────► scenario
+//! input ─► kind ─► log: parts ─► line ─► vllm | sglang (one module a kind of line) ─► found ─► steps ────► scenario
 //!              └─► prometheus | bench | servegen | traffic::trace ───────────────┘ └─► requests ─┘
 //! ```
 
@@ -12,6 +12,7 @@ pub mod input;
 pub mod kind;
 pub mod line;
 pub mod log;
+pub mod parts;
 pub mod prometheus;
 pub mod python;
 pub mod read;

@@ -2,7 +2,7 @@
 //!
 //! Counters count since the start of the server. Of a counter that is there twice, in two scrapes, the difference counts; of
 //! one that is there once, all of it. Where any counter of a server fell, the server began anew between two scrapes, and all its
-//! counters count since then.
+//! counters count since then; unless times in the text say that the scrapes are not in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,26 @@ const CACHE_CONFIG: [(&str, Wants); 4] = [
     ("num_gpu_blocks", Wants::Whole),
 ];
 
-/// Labels of a server, and of an engine in it.
-const SERVER: [&str; 6] = ["instance", "pod", "job", "model_name", "engine", "dp_rank"];
+/// Labels of a process.
+const PROCESS: [&str; 3] = ["instance", "pod", "job"];
+
+/// Labels of a server: those of its process, and its model.
+const SERVER: [&str; 4] = ["instance", "pod", "job", "model_name"];
+
+/// Labels of a data-parallel rank of a server.
+const RANK: [&str; 2] = ["engine", "dp_rank"];
 
 /// Metrics that count steps.
 const STEPS: [&str; 2] = ["vllm:iteration_tokens_total_bucket", "sglang:cuda_graph_passes_total"];
+
+/// When a process began, in seconds since 1970.
+const PROCESS_START: &str = "process_start_time_seconds";
+
+/// How the names of metrics end that say when their counter began.
+const COUNTER_START: &str = "_created";
+
+/// Seconds by which the start of one process may differ between two scrapes: a clock that was set.
+const START_TOLERANCE_S: f64 = 2.0;
 
 /// A series' first and last value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +49,39 @@ struct Series {
     /// How often it was there.
     seen: u64,
     sum: f64,
+    /// When it was scraped last, where the text says so.
+    at: Option<f64>,
+}
+
+/// When a process or a counter began.
+#[derive(Clone, Debug, PartialEq)]
+struct Start {
+    /// Of which process or rank.
+    whose: String,
+    last_s: f64,
+    /// How often it was there.
+    seen: u64,
+    /// Whether it began again, later.
+    is_anew: bool,
+}
+
+/// A counter that fell between two scrapes.
+#[derive(Clone, Debug, PartialEq)]
+struct Fall {
+    place: Place,
+    /// Its name and values, in words.
+    what: String,
+    /// Of its process.
+    process: String,
+    /// Whether the text says that it was scraped later.
+    is_later: bool,
+}
+
+/// Several servers in one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeveralServers {
+    /// Labels that tell them apart, with their values; empty where a server has none of that name.
+    pub labels: Vec<(&'static str, Vec<String>)>,
 }
 
 /// What was scraped.
@@ -44,10 +92,23 @@ pub struct Scrapes {
     count: usize,
     /// Settings that are labels: of the KV cache.
     pub settings: Settings,
-    /// Servers of which a counter fell between two scrapes.
-    restarted: BTreeSet<String>,
-    /// Of the steps that are counted: whose they are.
-    servers: BTreeSet<String>,
+    /// By rank, of the counters that fell between two scrapes the first.
+    fallen: BTreeMap<String, Fall>,
+    /// When processes and counters began, by name and labels.
+    starts: BTreeMap<String, Start>,
+    /// The first line that is of an earlier time than what was read before it, and why.
+    backwards: Option<(Place, String)>,
+    /// Of the steps that are counted: the values of each label that says whose they are.
+    whose: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+/// How sure it is that a server began anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restarted {
+    /// Times in the text say so.
+    Certainly,
+    /// Only its counters do: scrapes in the wrong order look the same.
+    Perhaps,
 }
 
 /// Passes of SGLang with and without a graph, by phase.
@@ -85,33 +146,67 @@ impl Scrapes {
     /// A line of an engine that is known and cannot be read: what is wrong.
     pub fn take(&mut self, line: &str, place: &Place) -> Result<bool, &'static str> {
         let line = line.trim();
-        if line.starts_with('#') || !Self::knows(line) {
+        let is_process_start = line.starts_with(PROCESS_START);
+        if line.starts_with('#') || !(is_process_start || Self::knows(line)) {
             return Ok(false);
         }
-        let (name, labels, value) = sample(line).ok_or("expected name{labels} value")?;
+        let Sample { name, labels, value, at } = Sample::of(line).ok_or("expected name{labels} value")?;
+        if is_process_start {
+            self.start(format!("{name} {labels}"), process(labels), value, place);
+            return Ok(true);
+        }
+        if name.ends_with(COUNTER_START) {
+            self.start(format!("{name} {labels}"), rank(labels), value, place);
+        }
         if name == "vllm:cache_config_info" {
             self.cache_config(labels, place);
         }
         let series = self.series.entry(name.to_owned()).or_default();
         match series.get_mut(labels) {
             Some(series) => {
+                let times = series.at.zip(at);
+                if times.is_some_and(|(before, now)| now < before) {
+                    self.backwards.get_or_insert_with(|| (place.clone(), format!("the time behind {name} is earlier")));
+                }
                 if value < series.last && is_counter(name) {
-                    self.restarted.insert(server(labels));
+                    self.fallen.entry(rank(labels)).or_insert_with(|| Fall {
+                        place: place.clone(),
+                        what: format!("{name} fell from {} to {value}", series.last),
+                        process: process(labels),
+                        is_later: times.is_some_and(|(before, now)| now > before),
+                    });
                 }
                 series.last = value;
                 series.seen += 1;
                 series.sum += value;
+                series.at = at;
             }
             None if self.count < SERIES_MAX => {
                 self.count += 1;
                 if STEPS.contains(&name) {
-                    self.servers.insert(server(labels));
+                    for key in SERVER.iter().chain(&RANK) {
+                        self.whose.entry(key).or_default().insert(label(labels, key).unwrap_or_default());
+                    }
                 }
-                series.insert(labels.to_owned(), Series { first: value, last: value, seen: 1, sum: value });
+                series.insert(labels.to_owned(), Series { first: value, last: value, seen: 1, sum: value, at });
             }
             None => return Err("there are too many different series"),
         }
         Ok(true)
+    }
+
+    /// Takes the time at which a process, or a counter of a rank, began.
+    fn start(&mut self, series: String, whose: String, start_s: f64, place: &Place) {
+        if self.starts.len() >= SERIES_MAX {
+            return;
+        }
+        let start = self.starts.entry(series).or_insert(Start { whose, last_s: start_s, seen: 0, is_anew: false });
+        if start_s < start.last_s - START_TOLERANCE_S {
+            self.backwards.get_or_insert_with(|| (place.clone(), "it is of an earlier start".to_owned()));
+        }
+        start.is_anew |= start_s > start.last_s + START_TOLERANCE_S;
+        start.seen += 1;
+        start.last_s = start_s;
     }
 
     fn cache_config(&mut self, labels: &str, place: &Place) {
@@ -127,24 +222,68 @@ impl Scrapes {
     fn grown<'a>(&'a self, name: &str) -> impl Iterator<Item = (&'a str, f64)> {
         let series = self.series.get(name).into_iter().flatten();
         series.map(|(labels, series)| {
-            let is_since_start = series.seen < 2 || self.restarted.contains(&server(labels));
+            let is_since_start = series.seen < 2 || self.fallen.contains_key(&rank(labels));
             let from = if is_since_start { 0.0 } else { series.first };
             (labels.as_str(), (series.last - from).max(0.0))
         })
     }
 
-    /// Whether a counter fell between two scrapes: a server began anew, or the scrapes are not in order of time.
+    /// Whether a counter fell between two scrapes: a server began anew, or, where nothing says when it did, the scrapes may not
+    /// be in order of time.
     #[must_use]
-    pub fn restarted(&self) -> bool {
-        !self.restarted.is_empty()
+    pub fn restarted(&self) -> Option<Restarted> {
+        let is_certain =
+            |(rank, fall): (&String, &Fall)| fall.is_later || self.starts_of(rank, fall).any(|start| start.is_anew);
+        let all_certain = self.fallen.iter().all(is_certain);
+        (!self.fallen.is_empty()).then_some(if all_certain { Restarted::Certainly } else { Restarted::Perhaps })
     }
 
-    /// The servers whose steps are counted, by the labels that tell them apart, where there are several.
+    /// What is known of the starts of a rank whose counter fell.
+    fn starts_of<'a>(&'a self, rank: &'a str, fall: &'a Fall) -> impl Iterator<Item = &'a Start> {
+        self.starts.values().filter(move |start| start.whose == rank || start.whose == fall.process)
+    }
+
+    /// Where scrapes are in the wrong order, and why that is certain: a time of the text goes back, or a counter fell in a process
+    /// that goes on.
     #[must_use]
-    pub fn several_servers(&self) -> Option<String> {
-        let named: Vec<&str> =
-            self.servers.iter().map(|server| if server.is_empty() { "unnamed" } else { server }).collect();
-        (named.len() > 1).then(|| named.join("; "))
+    pub fn reversed(&self) -> Option<(Place, String)> {
+        self.backwards.clone().or_else(|| {
+            let goes_on = |(rank, fall): &(&String, &Fall)| {
+                let starts = || self.starts_of(rank, fall);
+                !fall.is_later && starts().any(|start| start.seen > 1) && !starts().any(|start| start.is_anew)
+            };
+            let (_, fall) = self.fallen.iter().find(goes_on)?;
+            Some((fall.place.clone(), format!("{}, and the server did not begin anew", fall.what)))
+        })
+    }
+
+    /// Whether steps were counted more than once, and nothing came to them.
+    #[must_use]
+    pub fn stood_still(&self) -> bool {
+        let mut counted = STEPS.iter().filter_map(|name| self.series.get(*name)).flatten();
+        let is_twice = counted.any(|(_, series)| series.seen > 1);
+        is_twice && STEPS.iter().flat_map(|name| self.grown(name)).all(|(_, grown)| grown < 1.0)
+    }
+
+    /// The servers whose steps are counted, where there are several.
+    #[must_use]
+    pub fn several_servers(&self) -> Option<SeveralServers> {
+        let labels = self.differing(&SERVER);
+        (!labels.is_empty()).then_some(SeveralServers { labels })
+    }
+
+    /// The data-parallel ranks whose steps are counted, where there are several.
+    #[must_use]
+    pub fn several_ranks(&self) -> Option<String> {
+        let ranks = self.differing(&RANK);
+        let ranks = ranks.into_iter().map(|(label, values)| format!("{label} {}", values.join(", ")));
+        Some(ranks.collect::<Vec<_>>().join("; ")).filter(|ranks| !ranks.is_empty())
+    }
+
+    /// Those of these labels that have several values.
+    fn differing(&self, labels: &[&str]) -> Vec<(&'static str, Vec<String>)> {
+        let differing = self.whose.iter().filter(|(label, values)| labels.contains(label) && values.len() > 1);
+        differing.map(|(label, values)| (*label, values.iter().cloned().collect())).collect()
     }
 
     /// vLLM's histogram of tokens by step, as ranges.
@@ -221,9 +360,19 @@ impl Scrapes {
     }
 }
 
-/// The labels that tell servers apart; those of a series' own, such as a histogram's `le`, do not.
-fn server(labels: &str) -> String {
-    let named = SERVER.iter().filter_map(|name| Some(format!("{name} {}", label(labels, name)?)));
+/// The labels that tell ranks apart, of all servers; those of a series' own, such as a histogram's `le`, do not.
+fn rank(labels: &str) -> String {
+    format!("{}, {}", named(labels, &SERVER), named(labels, &RANK))
+}
+
+/// The labels that tell processes apart.
+fn process(labels: &str) -> String {
+    format!("process {}", named(labels, &PROCESS))
+}
+
+/// Those of some labels that are there, as text.
+fn named(labels: &str, names: &[&str]) -> String {
+    let named = names.iter().filter_map(|name| Some(format!("{name} {}", label(labels, name)?)));
     named.collect::<Vec<_>>().join(", ")
 }
 
@@ -232,17 +381,30 @@ fn is_counter(name: &str) -> bool {
     ["_total", "_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end))
 }
 
-/// Name, labels as text, and value of a sample; a time behind it is passed over.
-fn sample(line: &str) -> Option<(&str, &str, f64)> {
-    let (name, labels, rest) = if let Some((name, rest)) = line.split_once('{') {
-        let end = end_of_labels(rest)?;
-        (name, &rest[..end], &rest[end + 1..])
-    } else {
-        let (name, rest) = line.split_once(' ')?;
-        (name, "", rest)
-    };
-    let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
-    (value.is_finite() && !name.contains(' ')).then_some((name, labels, value))
+/// A line with a value.
+struct Sample<'a> {
+    name: &'a str,
+    /// As text, without braces.
+    labels: &'a str,
+    value: f64,
+    /// When it was scraped, in whatever unit the text has.
+    at: Option<f64>,
+}
+
+impl<'a> Sample<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let (name, labels, rest) = if let Some((name, rest)) = line.split_once('{') {
+            let end = end_of_labels(rest)?;
+            (name, &rest[..end], &rest[end + 1..])
+        } else {
+            let (name, rest) = line.split_once(' ')?;
+            (name, "", rest)
+        };
+        let mut words = rest.split_whitespace();
+        let value: f64 = words.next()?.parse().ok()?;
+        let at = words.next().and_then(|time| time.parse().ok()).filter(|time: &f64| time.is_finite());
+        (value.is_finite() && !name.contains(' ')).then_some(Self { name, labels, value, at })
+    }
 }
 
 /// Where the brace behind the labels stands: values are quoted and may hold braces.
@@ -308,10 +470,10 @@ go_threads 9
         let later = FIRST.replace("} 560.0", "} 570.0").replace("} 850.0", "} 890.0").replace("} 851.0", "} 891.0");
         let both = read(&format!("{FIRST}{later}"));
         assert_eq!(ranges(&both), [(8, 10), (16, 30)]);
-        assert!(!both.restarted() && both.several_servers().is_none());
+        assert!(both.restarted().is_none() && both.several_servers().is_none() && both.several_ranks().is_none());
         let again =
             read(&format!("{FIRST}{}", FIRST.replace("80.0", "8.0").replace("60.0", "6.0").replace("50.0", "5.0")));
-        assert!(again.restarted());
+        assert_eq!((again.restarted(), again.reversed()), (Some(Restarted::Perhaps), None));
     }
 
     #[test]
@@ -330,7 +492,71 @@ go_threads 9
         let two = scrape([1, 1, 1], "1") + &scrape([80, 560, 560], "0");
         let two = read(&(two + &scrape([4, 6, 6], "1") + &scrape([100, 300, 300], "0")));
         assert_eq!(ranges(&two), [(1, 103), (8, 202)]);
-        assert_eq!(two.several_servers().as_deref(), Some("engine 0; engine 1"));
+        assert_eq!((two.several_ranks().as_deref(), two.several_servers()), (Some("engine 0, 1"), None));
+    }
+
+    #[test]
+    fn servers_are_told_apart_by_their_labels() {
+        let line = |labels: &str| format!("vllm:iteration_tokens_total_bucket{{{labels}le=\"8.0\"}} 5.0\n");
+        let models = read(&(line("engine=\"0\",model_name=\"a\",") + &line("engine=\"0\",model_name=\"b\",")));
+        let labels = vec![("model_name", vec!["a".to_owned(), "b".to_owned()])];
+        assert_eq!((models.several_servers(), models.several_ranks()), (Some(SeveralServers { labels }), None));
+        let partly = read(&(line("instance=\"h:1\",model_name=\"a\",") + &line("model_name=\"a\",")));
+        let labels = vec![("instance", vec![String::new(), "h:1".to_owned()])];
+        assert_eq!(partly.several_servers(), Some(SeveralServers { labels }));
+    }
+
+    /// A scrape of so many steps, by a process that began then, at a time.
+    fn scrape(steps: u32, start: &str, at: &str) -> String {
+        let start = if start.is_empty() { String::new() } else { format!("process_start_time_seconds {start}\n") };
+        format!("{start}vllm:iteration_tokens_total_bucket{{engine=\"0\",le=\"8.0\"}} {steps}.0 {at}\n")
+    }
+
+    #[test]
+    fn scrapes_in_the_wrong_order_are_told_from_a_new_start_by_times() {
+        use Restarted::{Certainly, Perhaps};
+        let cases = [
+            // The same process: its counters cannot fall.
+            (scrape(9, "1.7e+09", ""), scrape(5, "1.7e+09", ""), Some(Perhaps), true),
+            (scrape(9, "1700000000.5", ""), scrape(5, "1700000001.25", ""), Some(Perhaps), true),
+            (scrape(5, "1.7e+09", ""), scrape(9, "1.7e+09", ""), None, false),
+            // One that began later, and one that began earlier, even where its counter had come further.
+            (scrape(9, "1700000000", ""), scrape(5, "1700000500", ""), Some(Certainly), false),
+            (scrape(9, "1700000500", ""), scrape(5, "1700000000", ""), Some(Perhaps), true),
+            (scrape(5, "1700000500", ""), scrape(9, "1700000000", ""), None, true),
+            // Times of the samples.
+            (scrape(9, "", "2000"), scrape(5, "", "1000"), Some(Perhaps), true),
+            (scrape(9, "", "1000"), scrape(5, "", "2000"), Some(Certainly), false),
+            (scrape(9, "1.7e+09", "1000"), scrape(5, "1.7e+09", "2000"), Some(Certainly), false),
+            // Neither.
+            (scrape(9, "", ""), scrape(5, "", ""), Some(Perhaps), false),
+        ];
+        for (first, second, restarted, is_reversed) in cases {
+            let both = read(&format!("{first}{second}"));
+            assert_eq!((both.restarted(), both.reversed().is_some()), (restarted, is_reversed), "{first}{second}");
+        }
+        // What prometheus_client says of each counter, and a process of another host.
+        let created = |at: u32| format!("vllm:iteration_tokens_total_created{{engine=\"0\"}} {at}\n");
+        let both = scrape(9, "", "") + &created(1_700_000_000) + &scrape(5, "", "") + &created(1_700_000_000);
+        let (place, why) = read(&both).reversed().expect("the counter is as old as it was");
+        let expected = "vllm:iteration_tokens_total_bucket fell from 9 to 5, and the server did not begin anew";
+        assert_eq!((place.line, why.as_str()), (3, expected));
+        // A counter that came up late is younger than the others of its process.
+        let late = "vllm:request_success_created{engine=\"0\",finished_reason=\"abort\"} 1700009000\n";
+        let both = created(1_700_000_000) + late + &scrape(5, "", "") + &created(1_700_000_000) + late;
+        assert_eq!(read(&(both + &scrape(9, "", ""))).reversed(), None);
+        let elsewhere = "process_start_time_seconds{instance=\"other\"} 1.7e+09\n";
+        let both = format!("{}{elsewhere}{}{elsewhere}", scrape(9, "", ""), scrape(5, "", ""));
+        assert_eq!(read(&both).reversed(), None);
+    }
+
+    #[test]
+    fn two_scrapes_with_nothing_between_them_are_told() {
+        for (first, second, stood_still) in [(5, 5, true), (5, 6, false), (6, 5, false)] {
+            let both = read(&(scrape(first, "", "") + &scrape(second, "", "")));
+            assert_eq!(both.stood_still(), stood_still, "{first} {second}");
+        }
+        assert!(!read(&scrape(0, "", "")).stood_still(), "one scrape");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use super::error::ImportError;
 use super::found::{Found, Source};
 use super::input::{Input, Packing, RawLine};
 use super::kind::Kind;
+use super::parts::Part;
+use super::prometheus::SeveralServers;
 use super::requests::{Arriving, Beside, Folder, Long, Requests, TraceFile, TracePlace};
 use super::servegen::{self, Dataset, Window};
 use super::settings::Place;
@@ -72,6 +74,9 @@ pub fn source(path: &Path, kind: Option<Kind>, folder: &Folder, found: &mut Foun
     let origin = input.finish().map_err(unreadable)?;
     if let Some(other) = found.sources.iter().find(|source| source.origin.sha256 == origin.sha256) {
         let other = calibrate::stderr::printable(&other.origin.name);
+        if kind == Kind::Prometheus {
+            return Err(ImportError::StoodStill { names: format!("{other}, {shown}") });
+        }
         return Err(ImportError::Twice { name: shown, other });
     }
     found.sources.push(Source { origin, kind, lines: count, replaced_lines: replaced, cut_lines: cut, broken });
@@ -81,9 +86,14 @@ pub fn source(path: &Path, kind: Option<Kind>, folder: &Folder, found: &mut Foun
 /// Puts together what several sources say, once all are read; the requests of a ServeGen client are drawn here.
 ///
 /// # Errors
-/// If one of the client's two files is missing, or its requests cannot be written.
+/// If metrics are of several servers or their scrapes in the wrong order; if one of a client's two files is missing, or its
+/// requests cannot be written.
 pub fn finish(found: &mut Found, seed: u64, folder: &Folder) -> Result<(), ImportError> {
+    for broken in found.parts.finish() {
+        found.log.faults.add(&broken.begun, &broken.problem);
+    }
     found.log.finish();
+    check_scrapes(found)?;
     found.log.vllm.settings.fill_from(&found.scrapes.settings);
     let other = |name: &str, missing: &str| {
         let problem = format!("a ServeGen client is two files, and its {missing} is not given");
@@ -130,6 +140,40 @@ pub fn finish(found: &mut Found, seed: u64, folder: &Folder) -> Result<(), Impor
     Ok(())
 }
 
+/// Refuses metrics that no single server can have.
+fn check_scrapes(found: &Found) -> Result<(), ImportError> {
+    use calibrate::stderr::printable;
+    if let Some(SeveralServers { labels }) = found.scrapes.several_servers() {
+        let is_plain =
+            |value: &&String| !value.is_empty() && !value.contains(['\'', '\\', '"']) && printable(value) == **value;
+        let one = labels.iter().find_map(|(label, values)| Some((*label, values.iter().find(is_plain)?.as_str())));
+        let (label, value) = one.unwrap_or((labels[0].0, "VALUE"));
+        return Err(ImportError::SeveralServers {
+            names: found.names_of(Kind::Prometheus),
+            differ: labels.iter().map(|(label, values)| told_apart(label, values)).collect::<Vec<_>>().join("; "),
+            help: format!(
+                "a scenario is of one server: keep the lines of one in every scrape, for instance with grep '{label}=\"{value}\"' FILE"
+            ),
+        });
+    }
+    let reversed = found.scrapes.reversed();
+    reversed.map_or(Ok(()), |(place, why)| Err(ImportError::Reversed { place: printable(&place.to_string()), why }))
+}
+
+/// Values of a label that a message shows.
+const VALUES_SHOWN: usize = 4;
+
+/// A label with its values.
+fn told_apart(label: &str, values: &[String]) -> String {
+    let shown = values.iter().take(VALUES_SHOWN).map(|value| match value.as_str() {
+        "" => "none".to_owned(),
+        value => format!("\"{}\"", calibrate::stderr::printable(value)),
+    });
+    let more = values.len().saturating_sub(VALUES_SHOWN);
+    let more = (more > 0).then(|| format!("{more} more"));
+    format!("{label} is {}", shown.chain(more).collect::<Vec<_>>().join(", "))
+}
+
 /// Lines as they went by.
 #[derive(Debug, Default)]
 struct Lines {
@@ -139,8 +183,8 @@ struct Lines {
     broken: Option<String>,
 }
 
-/// Gives every line to `each`, with its place.
-fn each_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&str, &Place)) {
+/// Gives every line to `each`, with its place; `each` says whether it was UTF-8.
+fn each_raw_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&[u8], &Place) -> bool) {
     let mut raw = RawLine::default();
     let mut place = Place { file: input.name.clone(), line: 0 };
     loop {
@@ -149,9 +193,7 @@ fn each_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&str, &P
                 place.line = line.number;
                 lines.count = line.number;
                 lines.cut += u64::from(line.is_cut);
-                let text = String::from_utf8_lossy(line.bytes());
-                lines.replaced += u64::from(matches!(text, Cow::Owned(_)));
-                each(&text, &place);
+                lines.replaced += u64::from(!each(line.bytes(), &place));
             }
             Ok(None) => return,
             Err(error) => {
@@ -162,10 +204,31 @@ fn each_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&str, &P
     }
 }
 
+/// Gives the text of every line to `each`, with its place.
+fn each_line(input: &mut Input, lines: &mut Lines, mut each: impl FnMut(&str, &Place)) {
+    each_raw_line(input, lines, |bytes, place| decoded(bytes, |text| each(text, place)));
+}
+
+/// Whether bytes are UTF-8; what is not is replaced before `each` has it.
+fn decoded(bytes: &[u8], each: impl FnOnce(&str)) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    each(&text);
+    matches!(text, Cow::Borrowed(_))
+}
+
 fn log(input: &mut Input, lines: &mut Lines, found: &mut Found) -> Result<(), ImportError> {
-    let before = found.log.recognised();
-    each_line(input, lines, |text, place| found.log.take(text, place));
-    if found.log.recognised() == before {
+    let Found { log, parts, .. } = found;
+    let before = log.recognised();
+    each_raw_line(input, lines, |bytes, place| match parts.take(bytes, place) {
+        Ok(Part::Whole(bytes)) => decoded(bytes, |text| log.take(text, place)),
+        Ok(Part::Last(bytes, begun)) => decoded(&bytes, |text| log.take(text, &begun)),
+        Ok(Part::More) => true,
+        Err(broken) => {
+            log.faults.add(&broken.begun, &broken.problem);
+            true
+        }
+    });
+    if log.recognised() == before && !parts.is_open() {
         return Err(Kind::foreign(input.head(), "").error(&input.name));
     }
     Ok(())

@@ -161,18 +161,27 @@ impl<'text> Check<'text> {
 
     /// A name that a report can print: not empty, one line, not long.
     pub(super) fn title(&self, value: &Spanned<String>) -> Result<String, ScenarioError> {
-        const CHARACTERS_MAX: usize = 120;
+        self.printable(value, "a name", 120)
+    }
+
+    /// A sentence or two that a report can print: not empty, one line, not a page.
+    pub(super) fn sentences(&self, value: &Spanned<String>) -> Result<String, ScenarioError> {
+        self.printable(value, "a sentence", 600)
+    }
+
+    fn printable(&self, value: &Spanned<String>, what: &str, characters: usize) -> Result<String, ScenarioError> {
         let text = value.get_ref();
         let problem = if text.trim().is_empty() {
-            "expected a name, found nothing"
+            format!("expected {what}, found nothing")
         } else if text.chars().any(char::is_control) {
-            "expected one line of text without control characters"
-        } else if text.chars().count() > CHARACTERS_MAX {
-            "expected at most 120 characters"
+            "expected one line of text without control characters".to_owned()
+        } else if text.chars().count() > characters {
+            format!("expected at most {characters} characters")
         } else {
             return Ok(text.clone());
         };
-        Err(self.reject(&value.span(), problem, "write a short, printable name"))
+        let short = what.strip_prefix("a ").unwrap_or(what);
+        Err(self.reject(&value.span(), problem, format!("write a short, printable {short}")))
     }
 }
 

@@ -31,9 +31,10 @@ pub(super) fn traffic(
     let limits = &server.limits();
     let seed = file.seed.as_ref().map(|seed| check.whole(seed, 0, i64::MAX as u64)).transpose()?.unwrap_or(0);
     let requests = file.requests.as_ref().map(|count| check.whole(count, 1, REQUESTS_MAX)).transpose()?;
+    let caution = file.caution.as_ref().map(|caution| check.sentences(caution)).transpose()?;
     if let Some(histogram) = steps::steps(check, file, base_dir)? {
         steps::warn_about_impossible_steps(check, &histogram, limits, span);
-        return Ok(Traffic::plain(seed, None, TrafficKind::Steps(histogram)));
+        return Ok(Traffic { caution, ..Traffic::plain(seed, None, TrafficKind::Steps(histogram)) });
     }
     let labels = labels::labels(check, file)?;
     let acceptance = file.acceptance.as_ref().map(|file| acceptance::acceptance(check, file.get_ref())).transpose()?;
@@ -52,7 +53,7 @@ pub(super) fn traffic(
         };
         check.warn(&unused.span(), problem);
     }
-    Ok(Traffic { seed, requests, kind, labels, acceptance })
+    Ok(Traffic { seed, requests, kind, labels, acceptance, caution })
 }
 
 /// The tables that requests come from, and how many are asked for.

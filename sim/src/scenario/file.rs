@@ -311,6 +311,7 @@ pub(super) struct TrafficFile {
     pub(super) rank: Option<Vec<Spanned<RankTrafficFile>>>,
     pub(super) steps: Option<Vec<Spanned<StepFile>>>,
     pub(super) steps_file: Option<Spanned<String>>,
+    pub(super) caution: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

@@ -49,6 +49,8 @@ pub struct Traffic {
     pub labels: Labels,
     /// How many drafts are accepted, where that is known.
     pub acceptance: Option<Acceptance>,
+    /// What whoever made the traffic wants said beside every answer: what it does not tell, or only roughly.
+    pub caution: Option<String>,
 }
 
 /// Where the requests come from.
@@ -129,7 +131,7 @@ impl Traffic {
     /// Traffic whose requests carry nothing beside their lengths.
     #[must_use]
     pub fn plain(seed: u64, requests: Option<u64>, kind: TrafficKind) -> Self {
-        Self { seed, requests, kind, labels: Labels::default(), acceptance: None }
+        Self { seed, requests, kind, labels: Labels::default(), acceptance: None, caution: None }
     }
 
     /// Opens the stream of requests for one seed.

@@ -23,6 +23,7 @@ use crate::traffic::{StepHistogram, TrafficKind};
 pub fn before_run(scenario: &Scenario, profile: &Profile, setups: &[Setup]) -> Vec<Warning> {
     let mut warnings: Vec<Warning> =
         scenario.warnings.iter().map(|message| Warning::general("scenario", message)).collect();
+    warnings.extend(scenario.traffic.caution.iter().map(|caution| Warning::general("traffic_caution", caution)));
     warnings.extend(about_profile(scenario, profile));
     warnings.extend(about_llama_2(scenario, profile, setups));
     warnings.extend(about_costs_left_out(scenario, profile));

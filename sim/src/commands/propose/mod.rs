@@ -113,6 +113,7 @@ pub(super) fn execute(arguments: &Arguments, out: &mut impl Write) -> Result<(),
     let mut inputs = Inputs::load(&arguments.scenario, arguments.profile.as_deref())?;
     if let Some(path) = &arguments.from {
         inputs.scenario.traffic.kind = TrafficKind::Steps(question::histogram(path)?);
+        inputs.scenario.traffic.caution = None;
         inputs.scenario.name = format!("Steps of {}", printable(&path.display().to_string()));
     } else if !matches!(inputs.scenario.traffic.kind, TrafficKind::Steps(_)) {
         inputs.scenario.simulable()?;

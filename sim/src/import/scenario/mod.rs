@@ -7,7 +7,7 @@ mod sglang;
 mod text;
 mod vllm;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use calibrate::profile::Profile;
 
@@ -16,7 +16,8 @@ use self::text::Text;
 pub use self::text::one_line;
 use super::found::{Engine, Found, STATISTICS, Source, StepSource};
 use super::requests::Requests;
-use super::steps::{Bucket, Choice, Resolved};
+use super::settings::Known;
+use super::steps::{Bucket, Choice, Count, Resolved};
 
 /// Rows of steps that a scenario holds itself; more go into a file beside it.
 pub const ROWS_INLINE: usize = 5_000;
@@ -49,12 +50,43 @@ pub struct Written {
     pub text: String,
     /// The rows of its steps as CSV, where they are in a file of their own.
     pub steps_csv: Option<String>,
-    /// What its traffic is, in words.
-    pub traffic: String,
+    /// What its traffic is.
+    pub traffic: Made,
     /// What was assumed, in sentences.
     pub assumed: Vec<String>,
     /// What the sources leave open, in sentences.
     pub unresolved: Vec<String>,
+}
+
+/// What a traffic is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// What told of it.
+    pub from: &'static str,
+    /// How many steps or requests it has.
+    pub count: u64,
+    /// Of steps; `None` of requests.
+    pub steps: Option<MadeOfSteps>,
+    /// What must stand beside every answer about it.
+    pub caution: Option<&'static str>,
+}
+
+/// What else is known of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeOfSteps {
+    /// Different shapes.
+    pub shapes: usize,
+    /// Steps whose requests or tokens are assumed.
+    pub assumed: u64,
+}
+
+/// In words.
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(MadeOfSteps { shapes, .. }) = self.steps else { return write!(f, "{} requests", self.count) };
+        let guessed = if self.from == STATISTICS { ", guessed," } else { "" };
+        write!(f, "{} steps of {shapes} shapes{guessed}", self.count)
+    }
 }
 
 /// What was assumed, as it comes up.
@@ -90,12 +122,13 @@ pub fn of_steps(found: &Found, steps: &StepSource, wish: &Wish) -> Written {
     let mut body = Text::default();
     server(&mut body, found, Some(steps), wish, &mut assumed);
     profile_table(&mut body, wish, &mut assumed);
-    let steps_csv = traffic(&mut body, &resolved, wish);
+    let steps_csv = traffic(&mut body, steps.caution, &resolved, wish);
     candidates(&mut body, found, wish, &mut assumed);
     let mut text = head(found, &unresolved, &assumed.0);
     text += &body.finish();
-    let guessed = if steps.what == STATISTICS { ", guessed," } else { "" };
-    let traffic = format!("{} steps of {} shapes{guessed}", resolved.steps().all, resolved.rows.len());
+    let Count { all, assumed: of_assumed } = resolved.steps();
+    let made_of = MadeOfSteps { shapes: resolved.rows.len(), assumed: of_assumed };
+    let traffic = Made { from: steps.what, count: all, steps: Some(made_of), caution: steps.caution };
     Written { text, steps_csv, traffic, assumed: assumed.0, unresolved }
 }
 
@@ -117,7 +150,7 @@ pub fn of_requests(found: &Found, requests: &Requests, wish: &Wish) -> Written {
     candidates(&mut body, found, wish, &mut assumed);
     let mut text = head(found, &unresolved, &assumed.0);
     text += &body.finish();
-    let traffic = format!("{} requests", requests.count);
+    let traffic = Made { from: requests.what, count: requests.count, steps: None, caution: None };
     Written { text, steps_csv: None, traffic, assumed: assumed.0, unresolved }
 }
 
@@ -272,9 +305,12 @@ fn profile_value(wish: &Wish) -> String {
 }
 
 /// The steps; as CSV where they are too many for the scenario.
-fn traffic(text: &mut Text, resolved: &Resolved, wish: &Wish) -> Option<String> {
+fn traffic(text: &mut Text, caution: Option<&str>, resolved: &Resolved, wish: &Wish) -> Option<String> {
     text.line("");
     text.line("[traffic]");
+    if let Some(caution) = caution {
+        text.key("caution", Text::string(caution), "");
+    }
     if resolved.rows.len() > ROWS_INLINE {
         text.key("steps_file", Text::string(&wish.steps_file), "");
         let mut csv = String::from("tokens,requests,query_len,count\n");
@@ -300,9 +336,35 @@ fn traffic(text: &mut Text, resolved: &Resolved, wish: &Wish) -> Option<String> 
     None
 }
 
+/// How often the server started, and the model that it serves: the end of its part, whichever engine it is.
+fn starts_and_model(text: &mut Text, starts: u32, model: Option<&Known<String>>, assumed: &mut Assumed) {
+    if starts > 1 {
+        assumed.note(format!(
+            "the log holds {starts} starts of a server: its flags are those of the last one, its steps those of all"
+        ));
+    }
+    if let Some(model) = model {
+        text.line("");
+        text.line("[model]");
+        let name: String = model.value.chars().take(NAME_MAX).collect();
+        text.key("name", Text::string(&one_line(&name)), &model.place);
+    }
+}
+
 fn candidates(text: &mut Text, found: &Found, wish: &Wish, assumed: &mut Assumed) {
+    text.line("");
+    text.comment(0, "The ladder in force: what `sim propose` replaces.");
+    text.line("[[candidate]]");
+    text.line("name = \"in force\"");
     match wish.engine {
         Engine::Vllm => vllm::candidates(text, found, assumed),
         Engine::Sglang => sglang::candidates(text, found, assumed),
     }
+}
+
+/// Begins another candidate.
+fn candidate(text: &mut Text, name: &str) {
+    text.line("");
+    text.line("[[candidate]]");
+    text.key("name", Text::string(name), "");
 }

@@ -89,26 +89,11 @@ pub(super) fn server(text: &mut Text, found: &Found, serves_requests: bool, assu
             refused.place, refused.value
         ));
     }
-    if server.starts > 1 {
-        assumed.note(format!(
-            "the log holds {} starts of a server: its flags are those of the last one, its steps those of all",
-            server.starts
-        ));
-    }
-    if let Some(model) = &server.model {
-        text.line("");
-        text.line("[model]");
-        let name: String = model.value.chars().take(super::NAME_MAX).collect();
-        text.key("name", Text::string(&super::text::one_line(&name)), &model.place);
-    }
+    super::starts_and_model(text, server.starts, server.model.as_ref(), assumed);
 }
 
 pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) {
     let (log, settings) = (&found.log, &found.log.sglang.settings);
-    text.line("");
-    text.comment(0, "The ladder in force: what `sim propose` replaces.");
-    text.line("[[candidate]]");
-    text.line("name = \"in force\"");
     let progress = |sizes: &[(u32, f64)]| {
         let mut sizes: Vec<u32> = sizes.iter().map(|(size, _)| *size).collect();
         sizes.sort_unstable();
@@ -153,9 +138,7 @@ pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) 
             }
         }
     }
-    text.line("");
-    text.line("[[candidate]]");
-    text.line("name = \"no graphs\"");
+    super::candidate(text, "no graphs");
     text.line("disable_decode_cuda_graph = true");
     text.line("disable_prefill_cuda_graph = true");
 }

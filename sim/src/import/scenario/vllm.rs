@@ -96,18 +96,7 @@ pub(super) fn server(text: &mut Text, found: &Found, steps: Option<&StepSource>,
             known.value, known.place
         ));
     }
-    if server.starts > 1 {
-        assumed.note(format!(
-            "the log holds {} starts of a server: its flags are those of the last one, its steps those of all",
-            server.starts
-        ));
-    }
-    if let Some(model) = &server.model {
-        text.line("");
-        text.line("[model]");
-        let name: String = model.value.chars().take(super::NAME_MAX).collect();
-        text.key("name", Text::string(&super::text::one_line(&name)), &model.place);
-    }
+    super::starts_and_model(text, server.starts, server.model.as_ref(), assumed);
 }
 
 /// The first release with asynchronous scheduling unless it is told otherwise.
@@ -284,10 +273,6 @@ fn spec_method(text: &mut Text, printed: &str, place: &Place, assumed: &mut Assu
 
 pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) {
     let settings = &found.log.vllm.settings;
-    text.line("");
-    text.comment(0, "The ladder in force: what `sim propose` replaces.");
-    text.line("[[candidate]]");
-    text.line("name = \"in force\"");
     let eager = settings.get("enforce_eager").filter(|_| settings.is_on("enforce_eager") == Some(true));
     let (mode, sizes) = match &found.log.configured {
         Some(Known { value: (mode, sizes), place }) => (Some((mode.as_str(), place)), Some((sizes.as_slice(), place))),
@@ -324,12 +309,10 @@ pub(super) fn candidates(text: &mut Text, found: &Found, assumed: &mut Assumed) 
             }
         }
     }
-    text.line("");
-    text.line("[[candidate]]");
     if without_graphs {
-        text.line("name = \"engine default\"");
+        super::candidate(text, "engine default");
     } else {
-        text.line("name = \"no graphs\"");
+        super::candidate(text, "no graphs");
         text.line("cudagraph_mode = \"NONE\"");
     }
 }
