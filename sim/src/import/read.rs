@@ -157,7 +157,9 @@ fn check_scrapes(found: &Found) -> Result<(), ImportError> {
         });
     }
     let reversed = found.scrapes.reversed();
-    reversed.map_or(Ok(()), |(place, why)| Err(ImportError::Reversed { place: printable(&place.to_string()), why }))
+    reversed.map_or(Ok(()), |(place, why)| {
+        Err(ImportError::Reversed { place: printable(&place.to_string()), why: printable(&why) })
+    })
 }
 
 /// Values of a label that a message shows.
