@@ -144,8 +144,11 @@ mod tests {
         Place { file: "0.log".to_owned(), line }
     }
 
-    /// What the lines come to: each with the line where it began; then how many were given up, and which have no end.
-    fn read(lines: &[&[u8]]) -> (Vec<(u64, Vec<u8>)>, Vec<u64>, Vec<u64>) {
+    /// A line that was put together, after the number of the one where it began.
+    type Joined = (u64, Vec<u8>);
+
+    /// What the lines come to; then where those began that were given up, and those that have no end.
+    fn read(lines: &[&[u8]]) -> (Vec<Joined>, Vec<u64>, Vec<u64>) {
         let (mut parts, mut whole, mut broken) = (Parts::default(), Vec::new(), Vec::new());
         for (raw, number) in lines.iter().zip(1..) {
             match parts.take(raw, &place(number)) {
