@@ -31,14 +31,18 @@ pub enum OutputError {
     },
 }
 
-/// A file under a temporary name in its own folder, moved into place by [`AtomicFile::finish`].
+/// A file under a temporary name in its own folder, moved into place by [`AtomicFile::finish`]. A link stays one: the file that
+/// it leads to is written.
 ///
 /// Dropping it before that removes it, so an error leaves neither half a file nor a touched old one. A process that a signal
 /// ends can call [`remove_unfinished`]; one that is killed while it writes leaves the temporary file, under a name that begins
 /// with a dot.
 #[derive(Debug)]
 pub struct AtomicFile {
+    /// As it was given.
     path: PathBuf,
+    /// Where the file itself is, links followed.
+    place: PathBuf,
     sink: BufWriter<NamedTempFile>,
     // Dropped after the sink: the file is gone by then.
     _unfinished: Unfinished,
@@ -87,8 +91,10 @@ impl AtomicFile {
     /// [`OutputError::Create`] if the folder does not exist or is not writable, or if `path` is itself a folder.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
         let path = path.into();
-        match Unfinished::open(&path) {
-            Ok((file, unfinished)) => Ok(Self { path, sink: BufWriter::new(file), _unfinished: unfinished }),
+        match place_of(&path).and_then(|place| Ok((Unfinished::open(&place)?, place))) {
+            Ok(((file, unfinished), place)) => {
+                Ok(Self { path, place, sink: BufWriter::new(file), _unfinished: unfinished })
+            }
             Err(error) => Err(OutputError::Create { path, error }),
         }
     }
@@ -116,10 +122,10 @@ impl AtomicFile {
     /// # Errors
     /// [`OutputError::Write`]; the temporary file is removed and an older file stays as it was.
     pub fn finish(self) -> Result<(), OutputError> {
-        let Self { path, sink, _unfinished } = self;
+        let Self { path, place, sink, _unfinished } = self;
         let moved = sink.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| {
             file.as_file().sync_all()?;
-            file.persist(&path).map_err(|failed| failed.error)?;
+            file.persist(&place).map_err(|failed| failed.error)?;
             Ok(())
         });
         moved.map_err(|error| OutputError::Write { path, error })
@@ -148,13 +154,41 @@ impl Write for AtomicFile {
     }
 }
 
+/// Where a file is to be, links followed.
+fn place_of(path: &Path) -> io::Result<PathBuf> {
+    let unfit = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    match std::fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")),
+        Ok(there) if !there.is_file() => unfit("it is no file, and would be replaced by one"),
+        // What it leads to may be open elsewhere, as standard output is, and would be another file from then on.
+        Ok(_) if is_link(path) && leads_through_system(path) => unfit("it leads to what a process has open"),
+        Ok(_) if is_link(path) => std::fs::canonicalize(path),
+        Err(_) if is_link(path) => unfit("it is a link to a file that is not there, and would be replaced by one"),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink())
+}
+
+/// Whether a link stands in or leads into the folders of devices and processes.
+fn leads_through_system(path: &Path) -> bool {
+    let is_system = |path: &Path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    let mut at = path.to_path_buf();
+    // As many links as the system follows.
+    for _ in 0..40 {
+        let folder = at.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+        if is_system(&at) || folder.is_some_and(|folder| is_system(&folder)) {
+            return true;
+        }
+        let Ok(next) = std::fs::read_link(&at) else { return false };
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    false
+}
+
 fn open_beside(path: &Path) -> io::Result<NamedTempFile> {
-    if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
-    }
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file, and would be replaced by one"));
-    }
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     // A bare file name has the parent "", which is the current folder.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -209,6 +243,29 @@ mod tests {
         drop(file);
         assert_eq!(fs::read_to_string(&path).expect("readable"), "old");
         assert_eq!(names(folder.path()), ["run.json"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_one_and_none_of_the_system_is_replaced() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [target, link, nowhere, output] =
+            ["target", "link", "nowhere", "output"].map(|name| folder.path().join(name));
+        fs::write(&target, "old").expect("writable");
+        symlink("target", &link).expect("ours");
+        AtomicFile::write(&link, |file| file.write_all(b"new")).expect("writes");
+        assert_eq!(fs::read_to_string(&target).expect("readable"), "new");
+        assert!(is_link(&link));
+        symlink("missing", &nowhere).expect("ours");
+        let open = fs::File::open(&target).expect("ours");
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&open);
+        symlink(format!("/proc/self/fd/{descriptor}"), &output).expect("ours");
+        for path in [&nowhere, &output] {
+            AtomicFile::create(path).expect_err("refused");
+            assert!(is_link(path));
+        }
+        assert_eq!(names(folder.path()).len(), 4);
     }
 
     #[test]

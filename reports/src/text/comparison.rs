@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::change::factor;
 use super::grid::{Align, Grid};
 use super::number;
 use super::prose::paragraph;
@@ -120,12 +121,15 @@ fn thresholds(thresholds: &[ThresholdReport], sink: &mut impl Write) -> io::Resu
     grid.write(sink)
 }
 
-/// By how much a figure got worse, in percent where there is one.
+/// By how much a figure got worse, with its share of what it was where there is one.
 pub(crate) fn worse_by(threshold: &ThresholdReport) -> String {
     let spec = figure(&threshold.figure);
     let absolute = number::row(&[Figure::from(threshold.worse_by)], spec.scale).concat();
     match threshold.worse_by_percent {
-        Some(percent) => format!("{absolute} ({} %)", number::fixed(percent, 2)),
+        Some(percent) => match factor(percent / 100.0) {
+            Some(times) => format!("{absolute} ({times} what it was)"),
+            None => format!("{absolute} ({} %)", number::fixed(percent, 2)),
+        },
         None => absolute,
     }
 }

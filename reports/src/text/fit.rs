@@ -130,9 +130,9 @@ fn errors(errors: &[FitError], sink: &mut impl Write) -> io::Result<()> {
 
 fn left_out_sizes(held_out: &FitHeldOut, sink: &mut impl Write) -> io::Result<()> {
     let line = format!(
-        "{}: {} sizes left out one by one and read from their neighbours: {} % off in the median, {} % at most, at {} rows",
+        "{}: {} left out one by one and read from their neighbours: {} % off in the median, {} % at most, at {} rows",
         held_out.group,
-        held_out.sizes,
+        if held_out.sizes == 1 { "one size".to_owned() } else { format!("{} sizes", held_out.sizes) },
         number::fixed(held_out.median_percent, 1),
         number::fixed(held_out.worst_percent, 1),
         held_out.worst_at

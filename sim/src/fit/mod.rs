@@ -20,7 +20,7 @@ use calibrate::served_model::ServedModel;
 
 use completed::Request;
 use launches::Launches;
-use tables::{LaunchGap, Table, TableKind, composed, whole_steps};
+use tables::{LaunchGap, Table, TableKind, composed, soundness, whole_steps};
 
 /// A file and what it holds.
 #[derive(Clone, Debug)]
@@ -69,29 +69,34 @@ pub fn of_tables(read: &[Read], request: &Request<'_>, licence: &str) -> Result<
     let tables: Vec<Table> = read.iter().map(|read| read.table.clone()).collect();
     let model = completed::model(request, &tables)?;
     let mut parts = composed::parts(read, &model.geometry, licence)?;
-    let mut steps =
-        read.iter().filter_map(|read| if let Table::Steps(steps) = &read.table { Some((read, steps)) } else { None });
-    let of_steps = steps.next();
+    let of_steps =
+        read.iter().find_map(|read| if let Table::Steps(steps) = &read.table { Some((read, steps)) } else { None });
     if let Some((read, steps)) = of_steps {
-        if parts.dense.is_some() {
+        if tables.len() > 1 {
             return Err(beside_others(read));
         }
         parts = whole_steps::parts(&read.source, steps, &model.geometry)?;
-    }
-    if let Some((second, _)) = steps.next() {
-        return Err(beside_others(second));
     }
     let (launch_gap, mut doubts) = (parts.launch_gap, std::mem::take(&mut parts.doubts));
     let mut profile = completed::profile(request, &model, parts)?;
     let planned = profile.clone();
     let launches = of_steps.map(|(read, steps)| launches::launches(&mut profile, &read.source, steps)).transpose()?;
+    doubts.extend(beyond_memory(&profile, read, &model));
     doubts.extend(launches.iter().flat_map(|launches| launches.doubts.iter().cloned()));
     Ok(Fitted { profile, ranks: model.ranks, model, launch_gap, launches, planned, doubts })
 }
 
+/// Says so where the tables are faster than the memory of the device that is named.
+fn beyond_memory(profile: &Profile, read: &[Read], model: &ServedModel) -> Option<String> {
+    let dense = &profile.machine.dense;
+    let bandwidth = &profile.machine.bandwidth.as_ref()?.figures;
+    let of_dense = read.iter().find(|read| dense.provenance.source == read.source.cited())?;
+    soundness::beyond_memory(&of_dense.source.file, &dense.figures, &model.geometry, bandwidth.read_gb_per_s)
+}
+
 fn beside_others(read: &Read) -> FitError {
     let help = "give either tables of operations or one file of steps; steps beside a profile go to --onto";
-    FitError::file(&read.source.file, "whole steps beside another table of the dense work", help)
+    FitError::file(&read.source.file, "whole steps beside another table", help)
 }
 
 #[cfg(test)]

@@ -196,9 +196,13 @@ fn steps_that_no_graph_reaches_say_nothing() {
 
 #[test]
 fn steps_faster_without_a_graph_are_doubted() {
-    let fitted = of_steps(&format!("{GRAPHS}NONE,16,16,500,3.0\n")).expect("a profile");
+    let fitted = of_steps(&format!("{GRAPHS}NONE,16,16,500,4.0\n")).expect("a profile");
     let [doubt] = &fitted.doubts[..] else { panic!("{:?}", fitted.doubts) };
-    assert!(doubt.contains("16 rows take 3.00 ms") && doubt.contains("interchanged"), "{doubt}");
+    assert!(doubt.contains("16 rows take 4.00 ms") && doubt.contains("interchanged"), "{doubt}");
+    for steps in ["NONE,16,16,500,2.0", "PIECEWISE,16,16,500,2.0", "NONE,16,16,500,9000", "EAGER,16,16,500,0.4"] {
+        let error = of_steps(&format!("{GRAPHS}{steps}\n")).expect_err(steps).to_string();
+        assert!(error.starts_with("steps.csv: ") && error.contains("16 rows"), "{error}");
+    }
     for none in ["NONE,8,8,500,4.6\nNONE,16,16,500,4.9\n", "EAGER,8,8,500,4.6\nEAGER,16,16,500,4.9\n"] {
         let error = of_steps(none).expect_err("no graphs").to_string();
         assert!(error.contains("no step with a graph"), "{error}");
@@ -259,4 +263,73 @@ fn mixed_batches_are_left_out_whatever_else_they_are() {
     let read = |ranks| Read::table(source(&text), None, Some(ranks)).expect("a table");
     assert_eq!(counted(&read(1)), (9, 3, vec![2, 4]));
     assert_eq!(counted(&read(2)), (9, 1, vec![7, 1]));
+}
+
+#[test]
+fn launches_are_no_longer_than_the_fastest_step_and_prompts_do_not_count() {
+    let csv = format!("{GRAPHS}NONE,8,8,500,8.0\nNONE,16,16,500,15\nNONE,32,32,500,15\n");
+    let fitted = of_steps(&csv).expect("a profile");
+    let us = fitted.profile.engine.dispatch.figures.compiled_us;
+    assert!((us - (8000.0 / 324.0 - 3.0)).abs() < 2e-3, "{us}");
+    assert!(fitted.doubts.iter().any(|doubt| doubt.contains("15.00 ms, of 8 rows 8.00 ms")), "{:?}", fitted.doubts);
+    let source = |text: &str| Source::of("steps.csv".to_owned(), text.as_bytes().to_vec()).expect("text");
+    let prompts =
+        "mode,rows,requests,context,milliseconds,chunk\nFULL,8,8,500,4.6,0\nFULL,64,64,500,5.9,0\nNONE,64,0,0,60,64\n";
+    let Table::Steps(steps) = Table::read(&source(prompts), None, None).expect("steps") else { panic!("steps") };
+    let uses = whole_steps::Uses::of(&steps);
+    assert_eq!(uses.of_step(&steps[2]), whole_steps::Use::Nothing);
+}
+
+#[test]
+fn steps_that_the_host_holds_up_give_no_cost_of_context() {
+    for more in ["3.0", "2.95"] {
+        let csv = format!(
+            "FULL,8,8,500,3.0\nFULL,8,8,2500,{more}\nFULL,32,32,500,3.0\nFULL,32,32,2500,{more}\nNONE,32,32,500,4.2\n"
+        );
+        let fitted = of_steps(&csv).expect("a profile");
+        let attention = fitted.profile.engine.attention.as_ref().expect("attention");
+        assert!(attention.figures.decode.at(32.0, 2500.0).value < 1.0, "{attention:?}");
+        let dense = dense_points(&fitted.profile);
+        assert!(dense.iter().all(|(_, us)| (2_900.0..3_100.0).contains(us)), "{dense:?}");
+        assert!(fitted.doubts.iter().any(|doubt| doubt.contains("no longer with more context")), "{:?}", fitted.doubts);
+    }
+}
+
+#[test]
+fn a_memory_that_the_device_does_not_have_is_doubted() {
+    // 16 GB of weights in 4.5 ms or less are 3.5 TB/s; twice as fast is beyond the H200's 4.8.
+    assert!(of_steps(GRAPHS).expect("a profile").doubts.is_empty());
+    let doubts = of_steps("FULL,8,8,500,2.3\nFULL,64,64,500,2.6\n").expect("a profile").doubts;
+    assert!(doubts.iter().any(|doubt| doubt.contains("the device reads 4800 at most")), "{doubts:?}");
+}
+
+#[test]
+fn every_kind_of_table_beside_steps_is_refused() {
+    let source = |file: &str, text: String| Source::of(file.to_owned(), text.into_bytes()).expect("text");
+    let steps = source("steps.csv", format!("mode,rows,requests,context,milliseconds\n{GRAPHS}"));
+    let head = source(
+        "head.csv",
+        "layer,sequences,time_us\nlm_head,1,100\nlm_head,64,120\nsampler,1,10\nsampler,64,12\n".to_owned(),
+    );
+    let read = [steps, head].map(|source| Read::table(source, None, None).expect("a table"));
+    let request = Request {
+        name: "fitted",
+        device: Some("H200"),
+        device_memory: None,
+        model: Some("llama-3.1-8b"),
+        ranks: None,
+        engine: "vllm",
+    };
+    let error = of_tables(&read, &request, "none").expect_err("two kinds").to_string();
+    assert!(error.contains("whole steps beside another table"), "{error}");
+}
+
+#[test]
+fn sizes_with_one_context_each_stay_level() {
+    // The device reads keys and values faster than its smallest step streams weights.
+    let steps = (1..200).map(|rows| format!("FULL,{rows},{rows},1000,{}\n", 4.5 + 0.02 * f64::from(rows)));
+    let fitted = of_steps(&steps.collect::<String>()).expect("a profile");
+    let dense = dense_points(&fitted.profile);
+    assert!(dense.iter().all(|(_, us)| *us > 4_000.0), "{dense:?}");
+    assert!(fitted.doubts.is_empty(), "{:?}", fitted.doubts);
 }

@@ -18,7 +18,7 @@ use crate::fit::tables::TableKind;
 use crate::fit::{self, Fitted, Read, Source};
 use crate::record;
 use crate::scenario::size::parse_size;
-use calibrate::profile::{Kind, Profile};
+use calibrate::profile::Profile;
 
 /// Make a cost profile of measured tables, or fit one to an engine's logs.
 ///
@@ -244,7 +244,7 @@ fn warnings(fitted: &Fitted) -> Vec<Warning> {
     let mut warn = |code: &'static str, message: String| {
         warnings.push(Warning { code: code.into(), message, candidate: None });
     };
-    if fitted.ranks > 1 {
+    if fitted.ranks > 1 && fitted.launches.is_none() {
         warn(
             "one_rank",
             format!(
@@ -259,15 +259,26 @@ fn warnings(fitted: &Fitted) -> Vec<Warning> {
     for doubt in &fitted.doubts {
         warn("implausible_times", doubt.clone());
     }
-    // Steps without a graph bound the planned figure where they do not tell it.
-    let is_bounded = fitted.launches.iter().any(|launches| matches!(launches.compiled_us, Finding::Bounded { .. }));
-    if fitted.profile.engine.dispatch.provenance.kind == Kind::Declared && !is_bounded {
+    if let Some(why) = untold_launches(fitted) {
         warn(
             "planned_launch",
-            "no table has steps without a graph beside steps with one, so launch costs are planning figures, which decide what a \
-             graph saves; fit them to the server's own log with `sim fit --onto`"
-                .to_owned(),
+            format!(
+                "{why}: what a step without a graph launches is a planning figure, which decides what a graph saves; fit it to the \
+                 server's own log with `sim fit --onto`"
+            ),
         );
     }
     warnings
+}
+
+/// Why the launches of the kind that the engine runs without a graph are planned, if they are. vLLM runs its compiled model
+/// then, SGLang one without compilation.
+fn untold_launches(fitted: &Fitted) -> Option<String> {
+    let Some(launches) = &fitted.launches else { return Some("no table has whole steps without a graph".to_owned()) };
+    let is_sglang = fitted.profile.identity.engine == "sglang";
+    let finding = if is_sglang { &launches.eager_us } else { &launches.compiled_us };
+    match finding {
+        Finding::Silent { why } => Some(why.clone()),
+        _ => None,
+    }
 }

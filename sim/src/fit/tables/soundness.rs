@@ -4,18 +4,23 @@
 //! Public tables of A100, H100, A800 and H800 fall by up to 22 % from one size to a larger one (tile shapes, and noise), so a
 //! little less is no fault; columns in the wrong order, interchanged rows and a slipped digit go far beyond.
 
+use calibrate::measure::median;
 use calibrate::profile::{Attention, Axis, Curve, Grid, Surface};
 use kernels::geometry::ModelGeometry;
 use kernels::work::{Work, attention_work, dense_work};
 
 use crate::fit::FitError;
 
-/// A larger size that takes less than this share of a smaller one is no measurement.
-const FALLS: f64 = 0.67;
+/// A larger size that takes less than this share of a smaller one is no measurement; nor are larger sizes that do so together.
+const FALLS: f64 = 0.34;
+/// The largest third of the sizes against the smallest third.
+const FALLS_TOGETHER: f64 = 0.67;
 /// One that takes less than this share falls more than any public table does.
 const DOUBTFUL: f64 = 0.8;
 /// Rates at which devices stream weights, 10^9 bytes per second: far beyond both ends of what is sold.
 const PLAUSIBLE_GB_PER_S: [f64; 2] = [10.0, 50_000.0];
+/// The faster of the two in bytes per microsecond.
+pub const MOST_BYTES_PER_US: f64 = PLAUSIBLE_GB_PER_S[1] * 1e3;
 /// Arithmetic with 16-bit numbers, 10^12 per second: twice what the fastest announced device does.
 const MOST_TFLOP_PER_S: f64 = 10_000.0;
 
@@ -39,6 +44,23 @@ pub fn of_rows(file: &str, curve: &Curve, model: &ModelGeometry) -> Result<Optio
         not_too_fast(file, &of(rows), us, Work { bytes: weights, ..dense_work(model, rows as u32) })?;
     }
     falls(file, &points)
+}
+
+/// Says so where a device would have to read faster than its memory can.
+#[must_use]
+pub fn beyond_memory(file: &str, curve: &Curve, model: &ModelGeometry, read_gb_per_s: f64) -> Option<String> {
+    const BEYOND: f64 = 1.1;
+    let Curve::Table(table) = curve else { return None };
+    let (&rows, &us) = (table.x().first()?, table.y().first()?);
+    let gb_per_s = dense_work(model, rows as u32).bytes / us / 1e3;
+    (gb_per_s > BEYOND * read_gb_per_s).then(|| {
+        format!(
+            "{file}: {} in {us} us: weights read at {gb_per_s:.0} GB/s, and the device reads {read_gb_per_s:.0} at most: is it that \
+             device, and that model with {}-bit weights?",
+            of(rows),
+            model.weight_bits
+        )
+    })
 }
 
 /// Checks attention of all layers: larger batches, longer contexts and longer chunks take no less.
@@ -82,25 +104,34 @@ fn ends(file: &str, grid: &Grid, words: &dyn Fn(f64, f64) -> String) -> Result<(
 }
 
 fn falls(file: &str, points: &[(f64, f64)]) -> Result<Option<String>, FitError> {
-    let mut slowest = (0.0, 0.0);
-    let mut deepest: Option<(f64, String)> = None;
-    for &(rows, us) in points {
-        let share = us / slowest.1;
-        let words = || format!("{} in {us} us, {} in {} us", of(rows), of(slowest.0), slowest.1);
-        if share < FALLS {
-            let help = "more rows take no less on any device: check the two rows, and the order of the columns";
-            return Err(FitError::file(file, words(), help));
-        }
-        if share < DOUBTFUL && deepest.as_ref().is_none_or(|(before, _)| share < *before) {
-            deepest = Some((share, words()));
-        }
-        if us > slowest.1 {
-            slowest = (rows, us);
-        }
+    let help = "more rows take no less on any device: check the two rows, and the order of the columns";
+    let third = points.len() / 3;
+    let middle = |points: &[(f64, f64)]| median(&points.iter().map(|(_, us)| *us).collect::<Vec<_>>());
+    let (first, last) = (&points[..third], &points[points.len() - third..]);
+    if third > 0 && middle(last) < FALLS_TOGETHER * middle(first) {
+        let ends = (points[0], points[points.len() - 1]);
+        let problem = format!(
+            "{} in {} us, {} in {} us: it falls from size to size",
+            of(ends.1.0),
+            ends.1.1,
+            of(ends.0.0),
+            ends.0.1
+        );
+        return Err(FitError::file(file, problem, help));
     }
-    Ok(deepest.map(|(_, words)| {
-        format!("{file}: {words}: a graph of more rows would look like the cheaper one there; measure both again")
-    }))
+    let fall = |pair: &[(f64, f64)]| pair[1].1 / pair[0].1;
+    let mut falls: Vec<&[(f64, f64)]> = points.windows(2).filter(|pair| fall(pair) < DOUBTFUL).collect();
+    falls.sort_by(|one, other| fall(one).total_cmp(&fall(other)));
+    let Some(deepest) = falls.first() else { return Ok(None) };
+    let [(fewer, fewer_us), (rows, us)] = [deepest[0], deepest[1]];
+    let words = format!("{} in {us} us, {} in {fewer_us} us", of(rows), of(fewer));
+    if fall(deepest) < FALLS {
+        return Err(FitError::file(file, words, help));
+    }
+    let more = if falls.len() > 1 { format!(", and {} more like it", falls.len() - 1) } else { String::new() };
+    Ok(Some(format!(
+        "{file}: {words}{more}: a graph of more rows would look like the cheaper one there; measure both again"
+    )))
 }
 
 fn of(rows: f64) -> String {
@@ -162,6 +193,12 @@ mod tests {
         for points in [reversed, outlier, slipped] {
             assert!(checked(&points).is_err(), "{points:?}");
         }
+        // One hiccup among many sizes is told, once, and does not refuse the others.
+        let hiccups: Vec<(f64, f64)> = (1..100)
+            .map(|rows| (f64::from(rows), if rows % 40 == 7 { 9000.0 } else { 5000.0 + f64::from(rows) }))
+            .collect();
+        let doubt = checked(&hiccups).expect("doubtful").expect("a doubt");
+        assert!(doubt.contains("8 rows in 5008 us, 7 rows in 9000 us, and 2 more like it"), "{doubt}");
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub enum Use {
     Launches,
     /// It is predicted, and no figure is made of it: a PIECEWISE step beside FULL ones.
     Judge,
-    /// Nothing: it ran without a graph on fewer or on more rows than all that had one, so how long the device takes is not known.
+    /// Nothing: it ran without a graph, with prompt tokens or on fewer or more rows than all that had one, so how long the device
+    /// takes is not known.
     Nothing,
 }
 
@@ -62,7 +63,7 @@ impl Uses {
             Use::Parts
         } else if step.execution.is_graph() {
             Use::Judge
-        } else if (least..=most).contains(&step.rows) {
+        } else if (least..=most).contains(&step.rows) && step.work.chunk_tokens == 0 {
             Use::Launches
         } else {
             Use::Nothing
@@ -88,8 +89,17 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         return Err(FitError::file(&source.file, problem, help));
     }
     let slope_us = slope_us(&chosen);
+    // Faster than any memory: the host holds these steps up, or noise does, and what context costs does not show.
+    let least_us = model.kv_bytes_per_token().0 as f64 / soundness::MOST_BYTES_PER_US;
+    let hides = slope_us.is_some_and(|us| us < least_us);
     let kv_us = match slope_us {
-        Some(us) => us,
+        Some(us) => {
+            if hides {
+                0.0
+            } else {
+                us
+            }
+        }
         None => by_bytes_us(&chosen, model),
     };
     let mut by_rows: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -113,7 +123,14 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         Clock::Forward => "forward passes, waited for one by one: what launches are not hidden stays in it",
     };
     let curve = Curve::Table(Knots::new(axis, us).expect("a time for each size"));
-    let doubts = soundness::of_rows(&source.file, &curve, model)?.into_iter().collect();
+    let mut doubts: Vec<String> = soundness::of_rows(&source.file, &curve, model)?.into_iter().collect();
+    if hides {
+        doubts.push(format!(
+            "{}: steps with graphs take no longer with more context: something else than the device holds them up, so longer \
+             contexts than the measured ones, and a device that is the slower part, are priced too low",
+            source.file
+        ));
+    }
     let dense = Group {
         figures: curve,
         provenance: provenance(
@@ -135,8 +152,12 @@ pub fn parts(source: &Source, steps: &[MeasuredStep], model: &ModelGeometry) -> 
         measured: None,
     });
     let how = match slope_us {
+        Some(_) if hides => "steps with graphs take no longer with more context",
         Some(_) => "the median slope over KV tokens of steps with the same rows",
-        None => "no rows with two contexts: KV bytes at the rate at which the smallest step streams its weights",
+        None => {
+            "no rows with two contexts: KV bytes at the rate at which the smallest step streams its weights, or what leaves the \
+             work over rows level"
+        }
     };
     Ok(Parts {
         dense: Some(dense),
@@ -164,20 +185,34 @@ fn context_tokens(step: &MeasuredStep) -> f64 {
     step.work.decode_context_tokens as f64 + step.work.equivalent_chunk_context()
 }
 
-/// Microseconds that a KV token more costs, where steps tell.
+/// Microseconds that a KV token more costs, where steps tell: zero or less where it does not show.
 fn slope_us(steps: &[&MeasuredStep]) -> Option<f64> {
-    let mut by_rows: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    /// Contexts of one size whose pairs are looked at.
+    const CONTEXTS: usize = 64;
+    let mut by_rows: BTreeMap<u32, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for step in steps.iter().filter(|step| step.work.chunk_tokens == 0) {
-        by_rows.entry(step.rows).or_default().push((context_tokens(step), step.us));
+        by_rows.entry(step.rows).or_default().entry(step.work.decode_context_tokens).or_default().push(step.us);
     }
-    median_slope(by_rows.values().map(Vec::as_slice)).filter(|slope| *slope > 0.0)
+    let points: Vec<Vec<(f64, f64)>> = by_rows
+        .values()
+        .map(|contexts| {
+            let each = contexts.iter().map(|(&tokens, us)| (tokens as f64, median(us)));
+            each.step_by(contexts.len().div_ceil(CONTEXTS)).collect()
+        })
+        .collect();
+    median_slope(points.iter().map(Vec::as_slice))
 }
 
-/// The same by the bytes of a token, at the rate at which the smallest step would stream its weights and nothing else.
+/// The same by the bytes of a token, at the rate at which the smallest step would stream its weights and nothing else; and no
+/// more than leaves the work over rows level in the median.
 fn by_bytes_us(steps: &[&MeasuredStep], model: &ModelGeometry) -> f64 {
-    let smallest = steps.iter().min_by_key(|step| step.rows);
-    let bytes_per_us = smallest.map_or(f64::INFINITY, |step| dense_work(model, step.rows).bytes / step.us);
-    model.kv_bytes_per_token().0 as f64 / bytes_per_us
+    let Some(smallest) = steps.iter().min_by_key(|step| step.rows) else { return 0.0 };
+    let bytes_per_us = dense_work(model, smallest.rows).bytes / smallest.us;
+    let by_bytes_us = model.kv_bytes_per_token().0 as f64 / bytes_per_us;
+    let more = steps.iter().filter(|step| context_tokens(step) > 2.0 * context_tokens(smallest).max(1.0));
+    let level = more.map(|step| (step.us - smallest.us) / (context_tokens(step) - context_tokens(smallest)));
+    let level_us = median(&level.collect::<Vec<_>>());
+    if level_us.is_finite() { by_bytes_us.min(level_us.max(0.0)) } else { by_bytes_us }
 }
 
 fn attention(source: &Source, steps: &[&MeasuredStep], kv_us: f64, how: &str) -> Option<Group<Attention>> {
