@@ -1,5 +1,6 @@
 //! What is told of a search: checked on other seeds than it saw.
 
+use calibrate::profile::{Kind, Profile};
 use reports::{CandidateReport, LadderChoice, LadderSizes, ProposeVerdict, RungWorth, Sensitivity, SingleChange};
 
 use super::decision::{Best, Candidates, KEEP, NO_GRAPHS};
@@ -135,6 +136,7 @@ pub fn answer(
     }
     if !keeps {
         verdict.sentence.extend(up_to_which_launch_cost(&verdict, &answer.sensitivity));
+        verdict.sentence.extend(on_planned_launches(&verdict, trials.profile));
         verdict.sentence.extend(from_which_rate(&answer.sensitivity));
     }
     Ok(Answer { verdict, ..answer })
@@ -178,6 +180,15 @@ fn up_to_which_launch_cost(verdict: &ProposeVerdict, moved: &[Sensitivity]) -> O
         } else {
             format!(" It holds as long as launches cost no more than {most} times what the profile says.")
         }
+    })
+}
+
+/// Nobody should turn graphs off because of a figure that nobody measured.
+fn on_planned_launches(verdict: &ProposeVerdict, profile: &Profile) -> Option<String> {
+    let is_planned = profile.engine.dispatch.provenance.kind == Kind::Declared;
+    (verdict.kind == NO_GRAPHS && is_planned).then(|| {
+        " That cost is planned here, not measured: fit it to your server's log (`sim fit --onto`) before you turn graphs off."
+            .to_owned()
     })
 }
 
