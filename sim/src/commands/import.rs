@@ -131,12 +131,28 @@ fn check_usage(arguments: &Arguments) -> Result<(), Failure> {
 const VLLM_HELP: &str = "start vLLM with --cudagraph-metrics (a table every ten seconds while it serves requests) or with \
                          --enable-logging-iteration-details (a line a step)";
 
+/// What brings the ends of lines.
+const ENDS_HELP: &str = "look whether lines are missing in it: give all files of the node's log, in order of time, or what `kubectl logs` \
+                         prints";
+
 /// There is nothing to make a scenario of.
 fn nothing(found: &Found) -> ImportError {
     if found.scrapes.stood_still() {
         return ImportError::StoodStill { names: found.names_of(Kind::Prometheus) };
     }
     let names: Vec<String> = found.sources.iter().map(|source| printable(&source.origin.name)).collect();
+    if let Some((place, _)) = &found.missing_ends.first {
+        let problem = format!(
+            "no steps and no requests are in it: {} that came in parts (`P`) never ended (`F`), the first at {}",
+            if found.missing_ends.count == 1 {
+                "1 line".to_owned()
+            } else {
+                format!("{} lines", found.missing_ends.count)
+            },
+            printable(&place.to_string())
+        );
+        return ImportError::Nothing { names: names.join(", "), problem, help: ENDS_HELP.to_owned() };
+    }
     let sglang = found.engine() == Some(Engine::Sglang);
     let (problem, help) = if sglang {
         (

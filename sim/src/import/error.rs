@@ -68,6 +68,15 @@ pub enum ImportError {
         #[help]
         help: String,
     },
+    /// Metrics that no server can have.
+    #[error("{place}: the metrics contradict themselves: {what}")]
+    #[diagnostic(help("no server counts like this: scrape its /metrics again, and give what it answers as it is"))]
+    Contradicting {
+        /// The line that tells.
+        place: String,
+        /// What it says.
+        what: String,
+    },
     /// Scrapes between which nothing happened.
     #[error("{names}: the scrapes count the same steps: the server ran none between them")]
     #[diagnostic(help(

@@ -62,6 +62,8 @@ pub struct Found {
     pub log: Log,
     /// Lines of these whose ends have not come yet.
     pub parts: Parts,
+    /// Lines of these whose ends never came.
+    pub missing_ends: Faults,
     /// What metrics say.
     pub scrapes: Scrapes,
     /// Steps that were given as such.
@@ -320,13 +322,16 @@ impl Found {
     fn ranks_of_metrics(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if let Some(restarted) = self.scrapes.restarted() {
-            let order = match restarted {
-                Restarted::Certainly => "",
-                Restarted::Perhaps => " Scrapes go in order of time; if these do not, give them in the other order.",
-            };
-            sentences.push(format!(
-                "A counter fell between two scrapes: the server began anew, and what it ran before is left out.{order}"
-            ));
+            sentences.push(match restarted {
+                Restarted::Certainly => {
+                    "The server began anew between two scrapes, and what it ran before is left out.".to_owned()
+                }
+                Restarted::Perhaps => {
+                    "A counter fell between two scrapes: the server began anew, and what it ran before is left out. Scrapes go in \
+                     order of time; if these do not, give them in the other order."
+                        .to_owned()
+                }
+            });
         }
         if let Some(ranks) = self.scrapes.several_ranks() {
             sentences.push(format!(

@@ -173,6 +173,16 @@ fn journal(line: &str, is_timed: bool) -> Option<(&str, &str)> {
     (is_process && is_head).then(|| (name.unwrap_or(head), rest))
 }
 
+/// Whether a line begins as vLLM's do, with a level and a time.
+#[must_use]
+pub fn begins_timed(line: &str) -> bool {
+    let bare = line.strip_prefix('(').and_then(|inside| inside.split_once(") ")).map_or(line, |(_, rest)| rest);
+    let mut words = bare.split(' ');
+    let [level, day, clock] = [(); 3].map(|()| words.next().unwrap_or_default());
+    let is_time = |word: &str, form: &str, between: char| word.len() == form.len() && is_digits_and(word, between);
+    LEVELS.contains(&level) && is_time(day, "00-00", '-') && is_time(clock, "00:00:00", ':')
+}
+
 const LEVELS: [&str; 5] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
 /// A line of vLLM: its process and its text.

@@ -1,9 +1,11 @@
 //! Lines that a container's runtime wrote in parts into its node's log, put together again.
 //!
 //! `2026-04-16T16:59:23.1Z stdout P beginning`, then `2026-04-16T16:59:23.1Z stdout F end`: `P` goes on in the next line of the
-//! same stream, `F` is over. Runtimes split lines behind so many bytes, not characters.
+//! same stream, `F` is over. Runtimes split lines behind so many bytes, not characters. An end that is not in the log, as where
+//! lines were dropped, costs its own line only if the next one begins as vLLM's do.
 
 use super::input::LINE_BYTES_MAX;
+use super::line;
 use super::settings::Place;
 
 /// What is known of a line so far.
@@ -15,9 +17,14 @@ struct Open {
     is_too_long: bool,
 }
 
-/// Lines whose ends have not come yet: of standard output, and of standard error.
+/// Lines whose ends have not come yet.
 #[derive(Debug, Default)]
-pub struct Parts([Option<Open>; 2]);
+pub struct Parts {
+    /// Of standard output, and of standard error.
+    open: [Option<Open>; 2],
+    /// The last one whose end never came, as the next one shows.
+    given_up: Option<BrokenLine>,
+}
 
 /// What a line of a file comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +53,11 @@ impl Parts {
     /// A line in parts has become longer than [`LINE_BYTES_MAX`]: it is given up, and what follows of it passed over.
     pub fn take<'a>(&mut self, raw: &'a [u8], place: &Place) -> Result<Part<'a>, BrokenLine> {
         let Some(ContainerLine { stream, is_last, text }) = ContainerLine::of(raw) else { return Ok(Part::Whole(raw)) };
-        let open = &mut self.0[stream as usize];
+        let open = &mut self.open[stream as usize];
+        // A process begins a line once: a second beginning is the next line's.
+        if let Some(line) = open.take_if(|line| begins(&line.bytes) && begins(text)) {
+            self.given_up = Some(line.without_end());
+        }
         if is_last && open.is_none() {
             return Ok(Part::Whole(text));
         }
@@ -73,14 +84,34 @@ impl Parts {
     /// Whether the end of a line is missing.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.iter().any(Option::is_some)
+        self.open.iter().any(Option::is_some)
+    }
+
+    /// The line that the last one taken showed to have no end.
+    pub fn given_up(&mut self) -> Option<BrokenLine> {
+        self.given_up.take()
     }
 
     /// The lines whose ends never came, once everything is read.
     pub fn finish(&mut self) -> impl Iterator<Item = BrokenLine> {
-        let open = self.0.iter_mut().filter_map(Option::take).filter(|line| !line.is_too_long);
-        open.map(|line| BrokenLine { begun: line.begun, problem: "the end of a line in parts (`P`) is missing" })
+        let open = self.open.iter_mut().filter_map(Option::take).filter(|line| !line.is_too_long);
+        open.map(Open::without_end)
     }
+}
+
+impl Open {
+    fn without_end(self) -> BrokenLine {
+        BrokenLine { begun: self.begun, problem: "the end of a line in parts (`P`) is missing" }
+    }
+}
+
+/// Bytes that show whether a line begins: a process, a level and a time.
+const BEGINNING_BYTES: usize = 256;
+
+/// Whether bytes begin a line of vLLM, with level and time.
+fn begins(bytes: &[u8]) -> bool {
+    let beginning = &bytes[..bytes.len().min(BEGINNING_BYTES)];
+    line::begins_timed(&String::from_utf8_lossy(beginning))
 }
 
 /// What a container writes to.
@@ -151,7 +182,9 @@ mod tests {
     fn read(lines: &[&[u8]]) -> (Vec<Joined>, Vec<u64>, Vec<u64>) {
         let (mut parts, mut whole, mut broken) = (Parts::default(), Vec::new(), Vec::new());
         for (raw, number) in lines.iter().zip(1..) {
-            match parts.take(raw, &place(number)) {
+            let part = parts.take(raw, &place(number));
+            broken.extend(parts.given_up().map(|fault| fault.begun.line));
+            match part {
                 Ok(Part::Whole(text)) => whole.push((number, text.to_vec())),
                 Ok(Part::Last(text, begun)) => whole.push((begun.line, text)),
                 Ok(Part::More) => {}
@@ -206,6 +239,32 @@ mod tests {
     fn an_end_that_never_comes_is_told() {
         let lines: [&[u8]; 2] = [b"2026-04-16T16:59:23Z stderr P a\n", b"2026-04-16T16:59:23Z stdout P b\n"];
         assert_eq!(read(&lines), (Vec::new(), Vec::new(), vec![2, 1]));
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_take_the_next_one_with_it() {
+        let lines: [&[u8]; 6] = [
+            b"2026-04-16T16:59:23Z stdout P (APIServer pid=7) INFO 04-16 16:59:23 [a.py:1] one\n",
+            b"2026-04-16T16:59:23Z stdout F (APIServer pid=7) INFO 04-16 16:59:23 [a.py:1] two\n",
+            b"2026-04-16T16:59:23Z stdout P (APIServer pid=7) INFO 04-16 16:59:23 [a.py:1] thr\n",
+            b"2026-04-16T16:59:23Z stdout P (APIServer pid=7) INFO 04-16 16:59:24 [a.py:1] fo\n",
+            b"2026-04-16T16:59:23Z stderr F (APIServer pid=7) INFO 04-16 16:59:24 [a.py:1] five\n",
+            b"2026-04-16T16:59:23Z stdout F ur",
+        ];
+        let (whole, broken, missing) = read(&lines);
+        let whole: Vec<(u64, bool)> = whole
+            .iter()
+            .map(|(begun, text)| {
+                (*begun, [b"two\n".as_slice(), b"five\n", b"four"].iter().any(|end| text.ends_with(end)))
+            })
+            .collect();
+        assert_eq!((whole, broken, missing), (vec![(2, true), (5, true), (4, true)], vec![1, 3], Vec::new()));
+        // A part that only looks like one of a line that has no beginning of its own.
+        let lines: [&[u8]; 2] = [
+            b"2026-04-16T16:59:23Z stdout P they print \n",
+            b"2026-04-16T16:59:23Z stdout F INFO 04-16 16:59:23 [a.py:1] words\n",
+        ];
+        assert_eq!(read(&lines).1, Vec::<u64>::new());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What a server's `/metrics` says: Prometheus's text format, one scrape or several.
 //!
 //! Counters count since the start of the server. Of a counter that is there twice, in two scrapes, the difference counts; of
-//! one that is there once, all of it. Where any counter of a server fell, the server began anew between two scrapes, and all its
-//! counters count since then; unless times in the text say that the scrapes are not in order.
+//! one that is there once, all of it. Where any counter of a server fell, or the text says that its process began later, the
+//! server began anew between two scrapes, and all its counters count since then; unless times in the text say that the scrapes
+//! are not in order. Series are the same whatever the order of their labels.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::settings::{Place, Settings, Wants};
@@ -26,11 +28,23 @@ const PROCESS: [&str; 3] = ["instance", "pod", "job"];
 /// Labels of a server: those of its process, and its model.
 const SERVER: [&str; 4] = ["instance", "pod", "job", "model_name"];
 
-/// Labels of a data-parallel rank of a server.
+/// Labels of a data-parallel rank of a server: vLLM's, then SGLang's.
 const RANK: [&str; 2] = ["engine", "dp_rank"];
 
-/// Metrics that count steps.
-const STEPS: [&str; 2] = ["vllm:iteration_tokens_total_bucket", "sglang:cuda_graph_passes_total"];
+/// vLLM's histogram of the tokens of steps.
+const ITERATION_TOKENS: &str = "vllm:iteration_tokens_total_bucket";
+
+/// All tokens in it.
+const ITERATION_TOKENS_SUM: &str = "vllm:iteration_tokens_total_sum";
+
+/// SGLang's passes.
+const PASSES: &str = "sglang:cuda_graph_passes_total";
+
+/// Metrics that count steps: vLLM's, then SGLang's.
+const STEPS: [&str; 2] = [ITERATION_TOKENS, PASSES];
+
+/// Gauges of the requests that run.
+pub const RUNNING: [&str; 2] = ["vllm:num_requests_running", "sglang:num_running_reqs"];
 
 /// When a process began, in seconds since 1970.
 const PROCESS_START: &str = "process_start_time_seconds";
@@ -51,6 +65,10 @@ struct Series {
     sum: f64,
     /// When it was scraped last, where the text says so.
     at: Option<f64>,
+    /// The source that it was in last, counted from 1.
+    source: usize,
+    /// Of steps: where it was first, and last.
+    places: Option<[Place; 2]>,
 }
 
 /// When a process or a counter began.
@@ -100,6 +118,12 @@ pub struct Scrapes {
     backwards: Option<(Place, String)>,
     /// Of the steps that are counted: the values of each label that says whose they are.
     whose: BTreeMap<&'static str, BTreeSet<String>>,
+    /// Sources so far, and the name of the last one.
+    sources: (usize, String),
+    /// By rank, the source that its steps were in last.
+    newest: BTreeMap<String, usize>,
+    /// The first count of steps or tokens that is below zero, and what it is.
+    negative: Option<(Place, String)>,
 }
 
 /// How sure it is that a server began anew.
@@ -151,6 +175,23 @@ impl Scrapes {
             return Ok(false);
         }
         let Sample { name, labels, value, at } = Sample::of(line).ok_or("expected name{labels} value")?;
+        let labels = &*in_order(labels)?;
+        let counts_steps = STEPS.contains(&name);
+        let is_needed = counts_steps || name == ITERATION_TOKENS_SUM;
+        if !value.is_finite() {
+            // Many gauges have no value until the first request.
+            let is_wanted = is_process_start || is_needed || RUNNING.contains(&name);
+            return if is_wanted { Err("expected a finite number") } else { Ok(false) };
+        }
+        if is_needed && value < 0.0 {
+            self.negative
+                .get_or_insert_with(|| (place.clone(), format!("{name} is {value}, and no count is below zero")));
+            return Ok(true);
+        }
+        if self.sources.1 != place.file {
+            self.sources = (self.sources.0 + 1, place.file.clone());
+        }
+        let source = self.sources.0;
         if is_process_start {
             self.start(format!("{name} {labels}"), process(labels), value, place);
             return Ok(true);
@@ -160,6 +201,9 @@ impl Scrapes {
         }
         if name == "vllm:cache_config_info" {
             self.cache_config(labels, place);
+        }
+        if counts_steps {
+            self.newest.insert(rank(labels), source);
         }
         let series = self.series.entry(name.to_owned()).or_default();
         match series.get_mut(labels) {
@@ -180,15 +224,20 @@ impl Scrapes {
                 series.seen += 1;
                 series.sum += value;
                 series.at = at;
+                series.source = source;
+                if let Some([_, last]) = &mut series.places {
+                    *last = place.clone();
+                }
             }
             None if self.count < SERIES_MAX => {
                 self.count += 1;
-                if STEPS.contains(&name) {
-                    for key in SERVER.iter().chain(&RANK) {
-                        self.whose.entry(key).or_default().insert(label(labels, key).unwrap_or_default());
-                    }
+                let of_rank = STEPS.iter().zip(&RANK).filter(|(steps, _)| **steps == name).map(|(_, key)| key);
+                for key in of_rank.chain(SERVER.iter().filter(|_| counts_steps)) {
+                    self.whose.entry(key).or_default().insert(label(labels, key).unwrap_or_default().to_owned());
                 }
-                series.insert(labels.to_owned(), Series { first: value, last: value, seen: 1, sum: value, at });
+                let places = counts_steps.then(|| [place.clone(), place.clone()]);
+                let new = Series { first: value, last: value, seen: 1, sum: value, at, source, places };
+                series.insert(labels.to_owned(), new);
             }
             None => return Err("there are too many different series"),
         }
@@ -212,7 +261,7 @@ impl Scrapes {
     fn cache_config(&mut self, labels: &str, place: &Place) {
         for (name, wants) in CACHE_CONFIG {
             let key = if name == "num_gpu_blocks" { "num_gpu_blocks_override" } else { name };
-            if let Some(value) = label(labels, name).and_then(|value| wants.read(&value)) {
+            if let Some(value) = label(labels, name).and_then(|value| wants.read(value)) {
                 self.settings.set(key, value, place);
             }
         }
@@ -220,27 +269,43 @@ impl Scrapes {
 
     /// How much the counters of a name grew, by labels.
     fn grown<'a>(&'a self, name: &str) -> impl Iterator<Item = (&'a str, f64)> {
+        self.counted(name).map(|(labels, series, from)| (labels, (series.last - from).max(0.0)))
+    }
+
+    /// The counters of a name, by labels, each with what it is counted from.
+    fn counted<'a>(&'a self, name: &str) -> impl Iterator<Item = (&'a str, &'a Series, f64)> {
         let series = self.series.get(name).into_iter().flatten();
-        series.map(|(labels, series)| {
-            let is_since_start = series.seen < 2 || self.fallen.contains_key(&rank(labels));
-            let from = if is_since_start { 0.0 } else { series.first };
-            (labels.as_str(), (series.last - from).max(0.0))
+        series.filter_map(|(labels, series)| {
+            let whose = rank(labels);
+            let began_anew = self.fallen.contains_key(&whose) || self.is_anew(&whose, &process(labels));
+            // What a rank no longer has in its last scrape is of before.
+            let is_gone = began_anew && self.newest.get(&whose).is_some_and(|newest| series.source < *newest);
+            let from = if series.seen < 2 || began_anew { 0.0 } else { series.first };
+            (!is_gone).then_some((labels.as_str(), series, from))
         })
     }
 
-    /// Whether a counter fell between two scrapes: a server began anew, or, where nothing says when it did, the scrapes may not
-    /// be in order of time.
+    /// Whether a server began anew between two scrapes: the text says so, or a counter fell, and then, where nothing says when
+    /// it began, the scrapes may not be in order of time.
     #[must_use]
     pub fn restarted(&self) -> Option<Restarted> {
-        let is_certain =
-            |(rank, fall): (&String, &Fall)| fall.is_later || self.starts_of(rank, fall).any(|start| start.is_anew);
+        let is_certain = |(rank, fall): (&String, &Fall)| fall.is_later || self.is_anew(rank, &fall.process);
         let all_certain = self.fallen.iter().all(is_certain);
-        (!self.fallen.is_empty()).then_some(if all_certain { Restarted::Certainly } else { Restarted::Perhaps })
+        let mut steps = STEPS.iter().filter_map(|name| self.series.get(*name)).flatten();
+        let has_fallen = !self.fallen.is_empty();
+        let is_anew = has_fallen
+            || steps.any(|(labels, series)| series.seen > 1 && self.is_anew(&rank(labels), &process(labels)));
+        is_anew.then_some(if all_certain { Restarted::Certainly } else { Restarted::Perhaps })
     }
 
-    /// What is known of the starts of a rank whose counter fell.
-    fn starts_of<'a>(&'a self, rank: &'a str, fall: &'a Fall) -> impl Iterator<Item = &'a Start> {
-        self.starts.values().filter(move |start| start.whose == rank || start.whose == fall.process)
+    /// Whether the text says that a rank or its process began later in a later scrape.
+    fn is_anew(&self, rank: &str, process: &str) -> bool {
+        self.starts_of(rank, process).any(|start| start.is_anew)
+    }
+
+    /// What is known of the starts of a rank.
+    fn starts_of<'a>(&'a self, rank: &'a str, process: &'a str) -> impl Iterator<Item = &'a Start> {
+        self.starts.values().filter(move |start| start.whose == rank || start.whose == process)
     }
 
     /// Where scrapes are in the wrong order, and why that is certain: a time of the text goes back, or a counter fell in a process
@@ -249,12 +314,31 @@ impl Scrapes {
     pub fn reversed(&self) -> Option<(Place, String)> {
         self.backwards.clone().or_else(|| {
             let goes_on = |(rank, fall): &(&String, &Fall)| {
-                let starts = || self.starts_of(rank, fall);
+                let starts = || self.starts_of(rank, &fall.process);
                 !fall.is_later && starts().any(|start| start.seen > 1) && !starts().any(|start| start.is_anew)
             };
             let (_, fall) = self.fallen.iter().find(goes_on)?;
             Some((fall.place.clone(), format!("{}, and the server did not begin anew", fall.what)))
         })
+    }
+
+    /// Where counts contradict each other, and how: one is below zero, or a bucket of steps up to a size counts fewer than one up
+    /// to a smaller size, in a scrape or between two.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<(Place, String)> {
+        let mut histograms: BTreeMap<String, Vec<(f64, &Series, f64)>> = BTreeMap::new();
+        for (labels, series, from) in self.counted(ITERATION_TOKENS) {
+            if let Some(end) = label(labels, "le").and_then(|end| end.parse().ok()) {
+                let of: Vec<&str> =
+                    pairs(labels).filter(|(name, _)| *name != "le").flat_map(<[&str; 2]>::from).collect();
+                histograms.entry(of.join("\n")).or_default().push((end, series, from));
+            }
+        }
+        let fell = histograms.into_values().find_map(|mut buckets| {
+            buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+            buckets.windows(2).find_map(|pair| fewer(&pair[0], &pair[1]))
+        });
+        self.negative.clone().or(fell)
     }
 
     /// Whether steps were counted more than once, and nothing came to them.
@@ -265,10 +349,12 @@ impl Scrapes {
         is_twice && STEPS.iter().flat_map(|name| self.grown(name)).all(|(_, grown)| grown < 1.0)
     }
 
-    /// The servers whose steps are counted, where there are several.
+    /// The servers whose steps are counted, where there are several: also where some have no rank, as one server names it of all
+    /// its steps or of none.
     #[must_use]
     pub fn several_servers(&self) -> Option<SeveralServers> {
-        let labels = self.differing(&SERVER);
+        let mut labels = self.differing(&SERVER);
+        labels.extend(self.differing(&RANK).into_iter().filter(|(_, ranks)| ranks.iter().any(String::is_empty)));
         (!labels.is_empty()).then_some(SeveralServers { labels })
     }
 
@@ -291,8 +377,8 @@ impl Scrapes {
     pub fn iteration_tokens(&self) -> SeenSteps {
         let mut by_end: BTreeMap<u64, f64> = BTreeMap::new();
         let mut all = 0.0;
-        for (labels, count) in self.grown("vllm:iteration_tokens_total_bucket") {
-            match label(labels, "le").as_deref() {
+        for (labels, count) in self.grown(ITERATION_TOKENS) {
+            match label(labels, "le") {
                 Some("+Inf") => all += count,
                 Some(end) => {
                     if let Some(end) = end.parse::<f64>().ok().filter(|end| (1.0..1e9).contains(end)) {
@@ -326,7 +412,7 @@ impl Scrapes {
     /// All tokens that vLLM counted in these steps.
     #[must_use]
     pub fn counted_tokens(&self) -> Option<f64> {
-        let sum: f64 = self.grown("vllm:iteration_tokens_total_sum").map(|(_, tokens)| tokens).sum();
+        let sum: f64 = self.grown(ITERATION_TOKENS_SUM).map(|(_, tokens)| tokens).sum();
         (sum > 0.0).then_some(sum)
     }
 
@@ -346,8 +432,8 @@ impl Scrapes {
         // Ranks that run every pass together count it each.
         let is_first =
             |labels: &str| ["tp_rank", "pp_rank"].iter().all(|rank| label(labels, rank).is_none_or(|rank| rank == "0"));
-        for (labels, count) in self.grown("sglang:cuda_graph_passes_total").filter(|(labels, _)| is_first(labels)) {
-            let (phase, graph) = match label(labels, "mode").as_deref() {
+        for (labels, count) in self.grown(PASSES).filter(|(labels, _)| is_first(labels)) {
+            let (phase, graph) = match label(labels, "mode") {
                 Some("decode_cuda_graph") => (&mut passes.decode, 0),
                 Some("decode_none") => (&mut passes.decode, 1),
                 Some("prefill_cuda_graph") => (&mut passes.prefill, 0),
@@ -358,6 +444,28 @@ impl Scrapes {
         }
         (passes != Passes::default()).then_some(passes)
     }
+}
+
+/// Whether a bucket counts fewer steps than one up to a smaller size, which is given first: where, and how.
+fn fewer(smaller: &(f64, &Series, f64), larger: &(f64, &Series, f64)) -> Option<(Place, String)> {
+    // Between two scrapes a count has rounded twice.
+    const ROUNDED: f64 = 1e-6;
+    let ((small, before, before_from), (large, after, after_from)) = (smaller, larger);
+    let [first, last] = after.places.as_ref()?;
+    let is_below = |count: f64, least: f64| count < least - ROUNDED;
+    let ends = format!("of at most {large} tokens").replace("of at most inf tokens", "of any size");
+    let said = |place: &Place, count: f64, least: f64, when: &str| {
+        (place.clone(), format!("it counts {count} steps {ends}{when}, and {least} of at most {small} tokens"))
+    };
+    let is_difference = after.seen > 1 && before.seen > 1 && *after_from > 0.0;
+    if is_below(after.last, before.last) {
+        return Some(said(last, after.last, before.last, ""));
+    }
+    if is_difference && is_below(after.first, before.first) {
+        return Some(said(first, after.first, before.first, ""));
+    }
+    let [count, least] = [after.last - after_from, before.last - before_from];
+    is_below(count, least).then(|| said(last, count, least, " since the scrape before"))
 }
 
 /// The labels that tell ranks apart, of all servers; those of a series' own, such as a histogram's `le`, do not.
@@ -403,7 +511,7 @@ impl<'a> Sample<'a> {
         let mut words = rest.split_whitespace();
         let value: f64 = words.next()?.parse().ok()?;
         let at = words.next().and_then(|time| time.parse().ok()).filter(|time: &f64| time.is_finite());
-        (value.is_finite() && !name.contains(' ')).then_some(Self { name, labels, value, at })
+        (!name.contains(' ')).then_some(Self { name, labels, value, at })
     }
 }
 
@@ -419,13 +527,59 @@ fn end_of_labels(text: &str) -> Option<usize> {
     })
 }
 
-/// The value of a label.
-fn label(labels: &str, name: &str) -> Option<String> {
-    labels.match_indices(name).find_map(|(at, _)| {
-        let begins = labels[..at].chars().next_back().is_none_or(|before| before == ',' || before == ' ');
-        let rest = labels[at + name.len()..].strip_prefix("=\"")?;
-        begins.then(|| rest.split('"').next().map(str::to_owned)).flatten()
+/// Labels by name, in one way to write them, whatever the order and the way in which a scrape has them.
+fn in_order(labels: &str) -> Result<String, &'static str> {
+    let mut each: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    let mut rest = labels.trim();
+    while !rest.is_empty() {
+        let ((name, value), behind) =
+            pair(rest).ok_or("expected labels as name=\"value\", with commas between them")?;
+        let value = if name == "le" { Cow::Owned(end_of_bucket(value)?) } else { Cow::Borrowed(value) };
+        each.push((name, value));
+        rest = behind;
+    }
+    each.sort();
+    let each = each.iter().map(|(name, value)| format!("{name}=\"{value}\""));
+    Ok(each.collect::<Vec<_>>().join(","))
+}
+
+/// The end of a bucket: `1`, `1.0` and `1e0` are one.
+fn end_of_bucket(text: &str) -> Result<String, &'static str> {
+    match text.parse::<f64>() {
+        Ok(end) if end == f64::INFINITY => Ok("+Inf".to_owned()),
+        Ok(end) if end.is_finite() => Ok(format!("{end:?}")),
+        _ => Err("expected a number as le, the end of a bucket"),
+    }
+}
+
+/// The first label with its value, as it is escaped, and what is behind them.
+fn pair(labels: &str) -> Option<((&str, &str), &str)> {
+    let (name, rest) = labels.split_once('=')?;
+    let value = rest.trim_start().strip_prefix('"')?;
+    let mut escaped = false;
+    let end = value.bytes().position(|byte| {
+        let is_end = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        is_end
+    })?;
+    let behind = value[end + 1..].trim_start();
+    let behind = if behind.is_empty() { behind } else { behind.strip_prefix(',')?.trim_start() };
+    Some(((name.trim(), &value[..end]), behind))
+}
+
+/// All labels with their values.
+fn pairs(labels: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = labels;
+    std::iter::from_fn(move || {
+        let (found, behind) = pair(rest)?;
+        rest = behind;
+        Some(found)
     })
+}
+
+/// The value of a label.
+fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
+    pairs(labels).find(|(each, _)| *each == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -495,6 +649,105 @@ go_threads 9
         assert_eq!((two.several_ranks().as_deref(), two.several_servers()), (Some("engine 0, 1"), None));
     }
 
+    /// A histogram of these counts up to 1, 8, 16 and more tokens.
+    fn histogram(counts: [i32; 4]) -> String {
+        let lines = ["1.0", "8.0", "16.0", "+Inf"].iter().zip(counts);
+        let lines = lines.map(|(end, count)| {
+            format!("vllm:iteration_tokens_total_bucket{{engine=\"0\",le=\"{end}\",model_name=\"m\"}} {count}\n")
+        });
+        lines.collect()
+    }
+
+    /// Busier than before, so that no counter fell.
+    #[test]
+    fn a_server_that_says_it_began_anew_counts_since_then_whatever_it_counted_before() {
+        let process = |at: u32| format!("process_start_time_seconds {at}\n");
+        let created = |at: u32| format!("vllm:iteration_tokens_total_created{{engine=\"0\",model_name=\"m\"}} {at}\n");
+        let (before, after) = (histogram([10, 60, 100, 100]), histogram([15, 90, 150, 150]));
+        for start in [&process as &dyn Fn(u32) -> String, &created] {
+            let anew = read(&(start(1000) + &before + &start(5000) + &after));
+            assert_eq!(ranges(&anew), [(1, 15), (8, 75), (16, 60)]);
+            assert_eq!((anew.restarted(), anew.reversed()), (Some(Restarted::Certainly), None));
+            let goes_on = read(&(start(1000) + &before + &start(1001) + &after));
+            assert_eq!((ranges(&goes_on), goes_on.restarted()), (vec![(1, 5), (8, 25), (16, 20)], None));
+        }
+        let elsewhere = |at: u32| format!("process_start_time_seconds{{instance=\"other\"}} {at}\n");
+        let other = read(&(elsewhere(1000) + &before + &elsewhere(5000) + &after));
+        assert_eq!((ranges(&other).len(), other.restarted()), (3, None));
+        assert_eq!(ranges(&other)[0], (1, 5));
+    }
+
+    /// SGLang counts a mode from its first pass on.
+    #[test]
+    fn what_a_new_server_has_not_counted_yet_is_of_the_one_before() {
+        let mut scrapes = Scrapes::default();
+        let pass = |mode: &str, count: u32| format!("sglang:cuda_graph_passes_total{{mode=\"{mode}\"}} {count}");
+        let older =
+            ["process_start_time_seconds 1000".to_owned(), pass("decode_cuda_graph", 10), pass("decode_none", 7)];
+        let newer = ["process_start_time_seconds 5000".to_owned(), pass("decode_cuda_graph", 30)];
+        for (file, lines) in [("a.prom", &older[..]), ("b.prom", &newer[..])] {
+            for line in lines {
+                let place = Place { file: file.to_owned(), line: 1 };
+                assert_eq!(scrapes.take(line, &place), Ok(true), "{line}");
+            }
+        }
+        assert_eq!(scrapes.passes(), Some(Passes { decode: [30, 0], prefill: [0, 0] }));
+    }
+
+    #[test]
+    fn labels_in_another_order_and_ends_written_in_another_way_are_the_same() {
+        let first = histogram([10, 60, 100, 100]);
+        let other = |text: &str| {
+            text.replace("engine=\"0\",", "").replace(",model_name", ", engine=\"0\",model_name").replace(".0\"", "\"")
+        };
+        let second = other(&histogram([20, 120, 200, 200]));
+        assert!(second.contains("{le=\"8\", engine=\"0\",model_name=\"m\"} 120"), "{second}");
+        let both = read(&(first + &second));
+        assert_eq!(ranges(&both), [(1, 10), (8, 50), (16, 40)]);
+        for (one, same) in [("1", "1.0"), ("1.6e1", "16.0"), ("+Inf", "+Inf"), ("inf", "+Inf")] {
+            assert_eq!(end_of_bucket(one).as_deref(), Ok(same));
+        }
+        let labels = in_order("b=\"x\\\", c=\\\"\", a = \"1}\",").expect("labels");
+        assert_eq!(labels, "a=\"1}\",b=\"x\\\", c=\\\"\"");
+        assert_eq!((label(&labels, "c"), label(&labels, "b")), (None, Some("x\\\", c=\\\"")));
+    }
+
+    #[test]
+    fn counts_that_contradict_each_other_are_told_with_their_line() {
+        let sound = histogram([10, 60, 100, 100]);
+        for (text, contradiction) in [
+            (sound.clone(), None),
+            (sound.clone() + &histogram([10, 60, 100, 100]), None),
+            (sound.clone() + &histogram([20, 70, 110, 130]), None),
+            // Another server's may be smaller.
+            (sound.clone() + &histogram([1, 2, 3, 4]).replace("engine=\"0\"", "engine=\"1\""), None),
+            (
+                histogram([50, 30, 100, 100]),
+                Some((2, "it counts 30 steps of at most 8 tokens, and 50 of at most 1 tokens")),
+            ),
+            (histogram([10, 60, 100, 90]), Some((4, "it counts 90 steps of any size, and 100 of at most 16 tokens"))),
+            (
+                histogram([50, 30, 100, 100]) + &histogram([60, 130, 200, 200]),
+                Some((2, "it counts 30 steps of at most 8 tokens, and 50 of at most 1 tokens")),
+            ),
+            (
+                sound.clone() + &histogram([60, 70, 200, 200]),
+                Some((6, "it counts 10 steps of at most 8 tokens since the scrape before, and 50 of at most 1 tokens")),
+            ),
+            (
+                histogram([-5, 60, 100, 100]),
+                Some((1, "vllm:iteration_tokens_total_bucket is -5, and no count is below zero")),
+            ),
+            (
+                "sglang:cuda_graph_passes_total{mode=\"decode_none\"} -1\n".to_owned(),
+                Some((1, "sglang:cuda_graph_passes_total is -1, and no count is below zero")),
+            ),
+        ] {
+            let told = read(&text).contradiction();
+            assert_eq!(told.as_ref().map(|(place, what)| (place.line, what.as_str())), contradiction, "{text}");
+        }
+    }
+
     #[test]
     fn servers_are_told_apart_by_their_labels() {
         let line = |labels: &str| format!("vllm:iteration_tokens_total_bucket{{{labels}le=\"8.0\"}} 5.0\n");
@@ -504,6 +757,9 @@ go_threads 9
         let partly = read(&(line("instance=\"h:1\",model_name=\"a\",") + &line("model_name=\"a\",")));
         let labels = vec![("instance", vec![String::new(), "h:1".to_owned()])];
         assert_eq!(partly.several_servers(), Some(SeveralServers { labels }));
+        let no_rank = read(&(line("engine=\"0\",model_name=\"a\",") + &line("model_name=\"a\",")));
+        let labels = vec![("engine", vec![String::new(), "0".to_owned()])];
+        assert_eq!(no_rank.several_servers(), Some(SeveralServers { labels }));
     }
 
     /// A scrape of so many steps, by a process that began then, at a time.
@@ -583,8 +839,19 @@ go_threads 9
         for end in 0..=line.len() {
             let _ = Scrapes::default().take(&line[..end], &place);
         }
-        for wrong in ["vllm:x{a=\"b} 1", "vllm:x{} NaN", "vllm:x", "vllm:x one"] {
+        for wrong in [
+            "vllm:x{a=\"b} 1",
+            "vllm:x{a=\"b\" c=\"d\"} 1",
+            "vllm:num_requests_running{} NaN",
+            "vllm:iteration_tokens_total_bucket{le=\"+Inf\"} +Inf",
+            "vllm:iteration_tokens_total_bucket{le=\"many\"} 1",
+            "vllm:x",
+            "vllm:x one",
+        ] {
             assert!(Scrapes::default().take(wrong, &place).is_err(), "{wrong}");
+        }
+        for no_value in ["vllm:kv_cache_usage_perc{} NaN", "vllm:x +Inf"] {
+            assert_eq!(Scrapes::default().take(no_value, &place), Ok(false), "{no_value}");
         }
     }
 }

@@ -86,11 +86,12 @@ pub fn source(path: &Path, kind: Option<Kind>, folder: &Folder, found: &mut Foun
 /// Puts together what several sources say, once all are read; the requests of a ServeGen client are drawn here.
 ///
 /// # Errors
-/// If metrics are of several servers or their scrapes in the wrong order; if one of a client's two files is missing, or its
+/// If metrics are of several servers, contradict themselves, or their scrapes are in the wrong order; if one of a client's two files is missing, or its
 /// requests cannot be written.
 pub fn finish(found: &mut Found, seed: u64, folder: &Folder) -> Result<(), ImportError> {
     for broken in found.parts.finish() {
         found.log.faults.add(&broken.begun, &broken.problem);
+        found.missing_ends.add(&broken.begun, &broken.problem);
     }
     found.log.finish();
     check_scrapes(found)?;
@@ -156,9 +157,12 @@ fn check_scrapes(found: &Found) -> Result<(), ImportError> {
             ),
         });
     }
-    let reversed = found.scrapes.reversed();
-    reversed.map_or(Ok(()), |(place, why)| {
-        Err(ImportError::Reversed { place: printable(&place.to_string()), why: printable(&why) })
+    if let Some((place, why)) = found.scrapes.reversed() {
+        return Err(ImportError::Reversed { place: printable(&place.to_string()), why: printable(&why) });
+    }
+    let contradiction = found.scrapes.contradiction();
+    contradiction.map_or(Ok(()), |(place, what)| {
+        Err(ImportError::Contradicting { place: printable(&place.to_string()), what: printable(&what) })
     })
 }
 
@@ -219,15 +223,22 @@ fn decoded(bytes: &[u8], each: impl FnOnce(&str)) -> bool {
 }
 
 fn log(input: &mut Input, lines: &mut Lines, found: &mut Found) -> Result<(), ImportError> {
-    let Found { log, parts, .. } = found;
+    let Found { log, parts, missing_ends, .. } = found;
     let before = log.recognised();
-    each_raw_line(input, lines, |bytes, place| match parts.take(bytes, place) {
-        Ok(Part::Whole(bytes)) => decoded(bytes, |text| log.take(text, place)),
-        Ok(Part::Last(bytes, begun)) => decoded(&bytes, |text| log.take(text, &begun)),
-        Ok(Part::More) => true,
-        Err(broken) => {
+    each_raw_line(input, lines, |bytes, place| {
+        let part = parts.take(bytes, place);
+        if let Some(broken) = parts.given_up() {
             log.faults.add(&broken.begun, &broken.problem);
-            true
+            missing_ends.add(&broken.begun, &broken.problem);
+        }
+        match part {
+            Ok(Part::Whole(bytes)) => decoded(bytes, |text| log.take(text, place)),
+            Ok(Part::Last(bytes, begun)) => decoded(&bytes, |text| log.take(text, &begun)),
+            Ok(Part::More) => true,
+            Err(broken) => {
+                log.faults.add(&broken.begun, &broken.problem);
+                true
+            }
         }
     });
     if log.recognised() == before && !parts.is_open() {

@@ -15,6 +15,7 @@ pub use self::profile::{KnownDevice, nearest};
 use self::text::Text;
 pub use self::text::one_line;
 use super::found::{Engine, Found, STATISTICS, Source, StepSource};
+use super::prometheus::RUNNING;
 use super::requests::Requests;
 use super::settings::Known;
 use super::steps::{Bucket, Choice, Count, Resolved};
@@ -127,6 +128,8 @@ pub fn of_steps(found: &Found, steps: &StepSource, wish: &Wish) -> Written {
     let mut text = head(found, &unresolved, &assumed.0);
     text += &body.finish();
     let Count { all, assumed: of_assumed } = resolved.steps();
+    // Nothing of a guess is known, though its shapes are whole.
+    let of_assumed = if steps.what == STATISTICS { all } else { of_assumed };
     let made_of = MadeOfSteps { shapes: resolved.rows.len(), assumed: of_assumed };
     let traffic = Made { from: steps.what, count: all, steps: Some(made_of), caution: steps.caution };
     Written { text, steps_csv, traffic, assumed: assumed.0, unresolved }
@@ -163,8 +166,7 @@ fn typical_requests(found: &Found, steps: &StepSource) -> (u32, String) {
     if let Some(mean) = found.log.statistics.mean_running() {
         return (whole(mean), "the mean of the statistics lines".to_owned());
     }
-    let gauges = ["vllm:num_requests_running", "sglang:num_running_reqs"];
-    if let Some(running) = gauges.iter().find_map(|name| found.scrapes.gauge(name)).filter(|running| *running > 0.0) {
+    if let Some(running) = RUNNING.iter().find_map(|name| found.scrapes.gauge(name)).filter(|running| *running > 0.0) {
         return (whole(running), "the running requests of the metrics".to_owned());
     }
     (1, "nothing is known of the batch beside a prefill".to_owned())
