@@ -240,6 +240,28 @@ fn a_line_in_parts_that_does_not_end_is_not_read() {
     assert_eq!(counts(&long.done()), whole);
 }
 
+/// Parts whose ends are not in the log at all, or of some lines only.
+#[test]
+fn missing_ends_of_lines_are_named_where_nothing_else_is_left() {
+    let log = fixture("vllm_cudagraph_metrics.log");
+    let endless =
+        imported(each_line(&log, |line| part_of("stdout P", line)).replace("\n\n", "\n").as_bytes()).refused(3);
+    let said =
+        format!("{} lines that came in parts (`P`) never ended (`F`), the first at server.log:1", log.lines().count());
+    let words = |text: &str| text.replace("│", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&endless).contains(&said), "{endless}");
+    assert!(!endless.contains("--cudagraph-metrics"), "{endless}");
+    // The last row of the table alone: the rest is read.
+    let whole = counts(&imported(log.as_bytes()).done());
+    let last_row = log.lines().filter(|line| line.contains("] | ")).next_back().expect("a row");
+    let tag = |line: &str| if line == last_row { "stdout P" } else { "stdout F" };
+    let mut parts: String = log.lines().map(|line| part_of(tag(line), line)).collect();
+    parts += &part_of("stdout F", "(APIServer pid=3606348) INFO 12-02 16:51:05 [a.py:1] words");
+    let answer = imported(parts.as_bytes());
+    assert!(answer.stderr.contains("1 line could not be read"), "{}", answer.stderr);
+    assert_eq!(counts(&answer.done()), whole[..whole.len() - 1]);
+}
+
 /// A scenario with at most so many steps, or a refusal.
 #[track_caller]
 fn answers(answer: Answer, most: u64, what: &str) {
@@ -672,8 +694,17 @@ fn what_is_no_traffic_or_only_half_of_it_is_said() {
 fn scrapes_of_several_servers_in_the_wrong_order_or_without_steps_are_refused() {
     let first = fixture("vllm_prometheus.txt");
     let start = "process_start_time_seconds 1.7e+09\n";
-    let later = first.replace("} 80.0", "} 90.0").replace("} 560.0", "} 700.0").replace("} 1000.0", "} 1200.0");
+    let later = [("80", "90"), ("560", "700"), ("850", "1040"), ("1000", "1200")];
+    let later = later
+        .iter()
+        .fold(first.clone(), |text, (before, after)| text.replace(&format!("}} {before}.0"), &format!("}} {after}.0")));
     let other_model = later.replace("model_name=\"m\"", "model_name=\"other/m\"");
+    let other_order = each_line(&later, |line| match line.split_once("engine=\"0\",") {
+        Some((name, rest)) => {
+            format!("{name}{}", rest.replace("\"m\"}", "\"m\",engine=\"0\"}").replace(".0\",", "\","))
+        }
+        None => line.to_owned(),
+    });
     let hosts: String =
         (0..6).map(|host| first.replace("engine=", &format!("instance=\"h{host}:8000\",engine="))).collect();
     let ranks = later.clone() + &later.replace("engine=\"0\"", "engine=\"1\"");
@@ -686,6 +717,14 @@ fn scrapes_of_several_servers_in_the_wrong_order_or_without_steps_are_refused() 
         ("models.prom", (first.clone() + &other_model).as_bytes()),
         ("hosts.prom", hosts.as_bytes()),
         ("ranks.prom", ranks.as_bytes()),
+        ("rankless.prom", later.replace("engine=\"0\",", "").as_bytes()),
+        ("other_order.prom", other_order.as_bytes()),
+        ("falling.prom", first.replace("} 560.0", "} 56.0").as_bytes()),
+        ("inf.prom", first.replace("\"+Inf\",model_name=\"m\"} 1000.0", "\"+Inf\",model_name=\"m\"} 900.0").as_bytes()),
+        ("negative.prom", first.replace("} 80.0", "} -80.0").as_bytes()),
+        ("fell_back.prom", later.replace("} 1040.0", "} 860.0").as_bytes()),
+        ("anew.prom", (start.replace("1.7e+09", "1.8e+09") + &later).as_bytes()),
+        ("idle.prom", (first.clone() + "vllm:kv_cache_usage_perc{engine=\"0\"} NaN\n").as_bytes()),
     ]);
     let mut said = Vec::new();
     for names in [
@@ -694,11 +733,25 @@ fn scrapes_of_several_servers_in_the_wrong_order_or_without_steps_are_refused() 
         vec!["new.prom", "old.prom"],
         vec!["models.prom"],
         vec!["hosts.prom"],
+        vec!["first.prom", "rankless.prom"],
+        vec!["falling.prom"],
+        vec!["inf.prom"],
+        vec!["negative.prom"],
+        vec!["first.prom", "fell_back.prom"],
     ] {
         said.push(format!("sim import {}\n{}", names.join(" "), import(files.path(), &names).refused(3)));
     }
     insta::assert_snapshot!("import_scrapes_refused", said.join("\n"));
     assert_eq!(counts(&import(files.path(), &["old.prom", "new.prom"]).done()).iter().sum::<u64>(), 200);
+    assert_eq!(counts(&import(files.path(), &["first.prom", "other_order.prom"]).done()).iter().sum::<u64>(), 200);
+    // It counts more than the one before ever did.
+    let anew = import(files.path(), &["old.prom", "anew.prom"]);
+    let said = "The server began anew between two scrapes, and what it ran before is left out.";
+    assert!(anew.stderr.replace("\n  ", " ").contains(said), "{}", anew.stderr);
+    assert_eq!(counts(&anew.done()).iter().sum::<u64>(), 1200);
+    let idle = import(files.path(), &["idle.prom"]);
+    assert!(!idle.stderr.contains("could not be read"), "{}", idle.stderr);
+    assert_eq!(counts(&idle.done()).iter().sum::<u64>(), 1000);
     let ranks = import(files.path(), &["ranks.prom"]);
     let added = "several data-parallel ranks of one server, and their steps are added up: engine 0, 1.";
     assert!(ranks.stderr.replace("\n  ", " ").contains(added), "{}", ranks.stderr);
@@ -769,7 +822,7 @@ fn the_report_as_json_holds_the_scenario_and_what_was_said_of_it() {
     assert_eq!((steps.written.as_deref(), steps.beside.as_deref(), &*steps.engine), (None, None, "vllm"));
     let traffic = &steps.traffic;
     assert_eq!((&*traffic.unit, &*traffic.from, traffic.count), ("steps", "statistics lines", 2380));
-    assert_eq!((traffic.shapes, traffic.assumed, traffic.caution.is_some()), (Some(5), Some(0), true));
+    assert_eq!((traffic.shapes, traffic.assumed, traffic.caution.is_some()), (Some(5), Some(2380), true));
     assert_eq!((&*steps.sources[0].file, steps.sources[0].lines), ("server.log", 23));
     let statistics = steps.lines.iter().find(|lines| lines.kind == "statistics lines");
     assert_eq!(statistics.map(|lines| lines.count), Some(4));

@@ -56,7 +56,7 @@ const COUNTER_START: &str = "_created";
 const START_TOLERANCE_S: f64 = 2.0;
 
 /// A series' first and last value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Series {
     first: f64,
     last: f64,
