@@ -453,11 +453,11 @@ fn fewer(smaller: &(f64, &Series, f64), larger: &(f64, &Series, f64)) -> Option<
     let ((small, before, before_from), (large, after, after_from)) = (smaller, larger);
     let [first, last] = after.places.as_ref()?;
     let is_below = |count: f64, least: f64| count < least - ROUNDED;
-    let ends = format!("of at most {large} tokens").replace("of at most inf tokens", "of any size");
+    let ends = if large.is_finite() { &format!("of at most {large} tokens") } else { "of any size" };
     let said = |place: &Place, count: f64, least: f64, when: &str| {
         (place.clone(), format!("it counts {count} steps {ends}{when}, and {least} of at most {small} tokens"))
     };
-    let is_difference = after.seen > 1 && before.seen > 1 && *after_from > 0.0;
+    let is_difference = after.seen > 1 && before.seen > 1 && after_from + before_from > 0.0;
     if is_below(after.last, before.last) {
         return Some(said(last, after.last, before.last, ""));
     }
@@ -733,6 +733,10 @@ go_threads 9
             (
                 sound.clone() + &histogram([60, 70, 200, 200]),
                 Some((6, "it counts 10 steps of at most 8 tokens since the scrape before, and 50 of at most 1 tokens")),
+            ),
+            (
+                histogram([50, 0, 100, 100]) + &histogram([50, 60, 200, 200]),
+                Some((2, "it counts 0 steps of at most 8 tokens, and 50 of at most 1 tokens")),
             ),
             (
                 histogram([-5, 60, 100, 100]),
