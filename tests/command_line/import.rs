@@ -253,7 +253,7 @@ fn missing_ends_of_lines_are_named_where_nothing_else_is_left() {
     assert!(!endless.contains("--cudagraph-metrics"), "{endless}");
     // The last row of the table alone: the rest is read.
     let whole = counts(&imported(log.as_bytes()).done());
-    let last_row = log.lines().filter(|line| line.contains("] | ")).next_back().expect("a row");
+    let last_row = log.lines().rfind(|line| line.contains("] | ")).expect("a row");
     let tag = |line: &str| if line == last_row { "stdout P" } else { "stdout F" };
     let mut parts: String = log.lines().map(|line| part_of(tag(line), line)).collect();
     parts += &part_of("stdout F", "(APIServer pid=3606348) INFO 12-02 16:51:05 [a.py:1] words");

@@ -96,13 +96,15 @@ pub const STATISTICS: &str = "statistics lines";
 
 /// What any answer from them must say.
 const STATISTICS_CAUTION: &str = "the steps are guessed from statistics lines of the log, averages over ten seconds: batches between two \
-                                  lines and short prefills are not in them; start the server with --cudagraph-metrics and import \
-                                  its log again before you trust an answer";
+                                  lines and short prefills are not in them; start the server with --cudagraph-metrics or, where \
+                                  that prints no table, --enable-logging-iteration-details, and import its log again before you \
+                                  trust an answer";
 
 /// The same of batch size lines.
 const BATCH_SIZES_CAUTION: &str = "the steps are from batch size lines of the log: sizes there are padded where a graph ran, those seen \
-                                   only once are missing, and requests are not counted; start the server with --cudagraph-metrics and \
-                                   import its log again before you trust an answer";
+                                   only once are missing, and requests are not counted; start the server with --cudagraph-metrics or, \
+                                   where that prints no table, --enable-logging-iteration-details, and import its log again before \
+                                   you trust an answer";
 
 /// Share of drafts that is accepted where nothing says so: a common figure of drafting models.
 pub const ACCEPTED: f64 = 0.7;
@@ -402,7 +404,8 @@ impl Found {
             "Nothing in the log counts steps. They are guessed from the statistics lines: each stands for as many decode steps \
              as make its output tokens in ten seconds, of as many requests as ran on average at its line and at the one before, \
              and for as many full steps as its prompts need. Batches between two lines and short prefills are not told: start \
-             the server with --cudagraph-metrics before you trust an answer."
+             the server with --cudagraph-metrics or, where that prints no table, --enable-logging-iteration-details before you \
+             trust an answer."
                 .to_owned(),
         ];
         if left_out > 0 {
