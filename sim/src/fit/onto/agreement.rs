@@ -171,10 +171,11 @@ pub fn refuse_twice(files: &[StepFile]) -> Result<(), FitError> {
 }
 
 /// Refuses steps that are faster than the profile's device, and says which are almost. Each kind of execution is judged on its
-/// own: steps with graphs that no device can have run so fast must not hide among many that launches slow down.
+/// own: steps with graphs that no device can have run so fast must not hide among many that launches slow down, nor a few in
+/// each of many files.
 ///
 /// # Errors
-/// If the steps of a kind in a file take less in the median than that device can work them off in.
+/// If the steps of a kind, in a file or in all of them, take less in the median than that device can work them off in.
 pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>, FitError> {
     let logged: Vec<Logged<'_>> =
         files.iter().flat_map(|file| file.steps.iter().map(|step| Logged { file: &file.file, step })).collect();
@@ -182,9 +183,12 @@ pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>,
     let identity = &onto.profile.identity;
     let device = format!("{} by profile {}", identity.device, onto.profile.name);
     let mut doubts = Vec::new();
-    for (file, (kind, steps)) in
-        files.iter().flat_map(|file| kinds(&file.steps).into_iter().map(move |kind| (file, kind)))
-    {
+    let together = files.iter().map(|file| file.file.as_str()).collect::<Vec<_>>().join(", ");
+    let of_files = files.iter().flat_map(|file| kinds(&file.steps).into_iter().map(|kind| (file.file.as_str(), kind)));
+    let of_all = kinds(files.iter().flat_map(|file| &file.steps)).into_iter().map(|kind| (together.as_str(), kind));
+    let of_files: Vec<_> = of_files.collect();
+    let count = of_files.len();
+    for (place, (file, (kind, steps))) in of_files.into_iter().chain(of_all.filter(|_| files.len() > 1)).enumerate() {
         let shares: Vec<f64> = steps.iter().map(|step| step.us / device_us(step, &model).max(1.0)).collect();
         let share = median(&shares);
         if share < IMPOSSIBLE {
@@ -198,13 +202,13 @@ pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>,
             );
             let help = "the log is of a faster device, a smaller model or more ranks, or of other flags or contexts than --server \
                         and --context say, or its times are no milliseconds; fit it onto a profile of what wrote it";
-            return Err(FitError::file(&file.file, problem, help));
+            return Err(FitError::file(file, problem, help));
         }
-        if share < DOUBTFUL {
+        // What is said of one file is not said of all again.
+        if share < DOUBTFUL && (place < count || doubts.is_empty()) {
             doubts.push(format!(
-                "{}: its {kind} take {share:.2} of the time of {device} in the median: the device, the model or the contexts are \
-                 not quite those of the log",
-                file.file
+                "{file}: its {kind} take {share:.2} of the time of {device} in the median: the device, the model or the contexts \
+                 are not quite those of the log"
             ));
         }
     }
@@ -213,14 +217,15 @@ pub fn refuse_faster(onto: &Onto<'_>, files: &[StepFile]) -> Result<Vec<String>,
 
 /// Steps by how they ran, each kind with its name: those of which there are enough to judge, or all together where there are few
 /// of every kind.
-fn kinds(steps: &[MeasuredStep]) -> Vec<(String, Vec<&MeasuredStep>)> {
+fn kinds<'a>(steps: impl IntoIterator<Item = &'a MeasuredStep>) -> Vec<(String, Vec<&'a MeasuredStep>)> {
     let mut by_execution: BTreeMap<Execution, Vec<&MeasuredStep>> = BTreeMap::new();
     for step in steps {
         by_execution.entry(step.execution).or_default().push(step);
     }
+    let all: Vec<&MeasuredStep> = by_execution.values().flatten().copied().collect();
     let enough = by_execution.into_iter().filter(|(_, steps)| steps.len() >= KIND_LEAST);
     let kinds: Vec<_> = enough.map(|(execution, steps)| (format!("{execution} steps"), steps)).collect();
-    if kinds.is_empty() && !steps.is_empty() { vec![("steps".to_owned(), steps.iter().collect())] } else { kinds }
+    if kinds.is_empty() && !all.is_empty() { vec![("steps".to_owned(), all)] } else { kinds }
 }
 
 /// Where the host comes out at so much more than was planned that the device may be slower instead.

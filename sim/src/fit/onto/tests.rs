@@ -491,6 +491,20 @@ fn fast_steps_of_one_kind_do_not_hide_among_slow_ones_of_another() {
 }
 
 #[test]
+fn fast_steps_do_not_hide_in_many_files() {
+    let [given, _] = profiles(|_| ());
+    let onto = Onto { profile: &given, server: None, asynchronous: true };
+    let file = |name: &str| {
+        let steps =
+            [steps_of(&onto, Execution::CompiledEager, 5, 3.0), steps_of(&onto, Execution::Full, 2, 0.3)].concat();
+        StepFile { file: name.to_owned(), sha256: name.to_owned(), steps }
+    };
+    assert_eq!(refuse_faster(&onto, &[file("a.csv")]).expect("two are no kind"), Vec::<String>::new());
+    let refused = refuse_faster(&onto, &[file("a.csv"), file("b.csv")]).expect_err("four are").to_string();
+    assert!(refused.starts_with("a.csv, b.csv: its FULL steps are faster than the device: 0.30 "), "{refused}");
+}
+
+#[test]
 fn a_kind_that_is_almost_too_fast_is_named() {
     let [given, _] = profiles(|_| ());
     let onto = Onto { profile: &given, server: None, asynchronous: true };
