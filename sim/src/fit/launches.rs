@@ -11,6 +11,7 @@ use calibrate::measure::median;
 use calibrate::profile::Profile;
 
 use super::measured_step::MeasuredStep;
+use super::onto::agreement::IMPOSSIBLE;
 use super::onto::cells::{Cell, CellKey, device_us};
 use super::onto::finding::Finding;
 use super::onto::{StepErrors, applied, side_of};
@@ -18,8 +19,6 @@ use super::tables::whole_steps::{Use, Uses};
 use super::{FitError, Source};
 use crate::cost::{CostModel, Execution};
 
-/// Steps that take less than this share of the steps with graphs are no steps of that device, as in [`super::onto::agreement`].
-const IMPOSSIBLE: f64 = 0.6;
 /// Steps without a graph may be faster than the device by this share, no more: then they are no such steps.
 const FASTER: f64 = 0.95;
 /// Launches take the same at every size: what the largest figure may have more than the smallest.
@@ -97,7 +96,7 @@ fn finding<'a>(cells: impl IntoIterator<Item = &'a Cell>, execution: Execution, 
     let samples = |cells: &[&Cell]| cells.iter().map(|cell| cell.samples).sum();
     let revealed: Vec<&Cell> = own.iter().copied().filter(|cell| cell.reveals_host(0.0)).collect();
     // No step is faster than its launches.
-    let Some(fastest) = own.iter().map(|cell| per_operation_us(cell, profile)).reduce(f64::min) else {
+    let Some(fastest) = fastest(&own).map(|cell| per_operation_us(cell, profile)) else {
         return Finding::Silent { why: format!("no {execution} decode step of as many rows as one with a graph") };
     };
     if revealed.is_empty() {
@@ -112,6 +111,14 @@ fn finding<'a>(cells: impl IntoIterator<Item = &'a Cell>, execution: Execution, 
     let unfused = if execution == Execution::Eager { ", or kernels that are not fused" } else { "" };
     let why = format!("{execution} steps take longer than those with graphs: their launches hold them up{unfused}");
     Finding::read(value, [fastest.min(value), most], samples(&revealed), why)
+}
+
+/// The fastest size; of many, the one at a tenth: the least of hundreds of single steps is noise.
+fn fastest<'a>(own: &[&'a Cell]) -> Option<&'a Cell> {
+    const DISREGARDED: usize = 10;
+    let mut by_time = own.to_vec();
+    by_time.sort_by(|one, other| one.middle_us().total_cmp(&other.middle_us()));
+    by_time.get(by_time.len() / DISREGARDED).copied()
 }
 
 /// What the framework spends on each operation of such a step, if nothing but its launches holds it up.
@@ -224,7 +231,7 @@ fn uneven(cells: &[Cell], execution: Execution, profile: &Profile) -> Option<Str
     let own: Vec<&Cell> = cells.iter().filter(|cell| cell.key.execution == execution).collect();
     let slowest = own.iter().copied().filter(|cell| cell.reveals_host(0.0));
     let by_time = |one: &&Cell, other: &&Cell| one.middle_us().total_cmp(&other.middle_us());
-    let (slowest, fastest) = (slowest.max_by(by_time)?, own.iter().copied().min_by(by_time)?);
+    let (slowest, fastest) = (slowest.max_by(by_time)?, fastest(&own)?);
     let costs = own.iter().filter(|cell| cell.reveals_host(0.0)).map(|cell| per_operation_us(cell, profile));
     let is_uneven = median(&costs.collect::<Vec<_>>()) > ALIKE * per_operation_us(fastest, profile);
     is_uneven.then(|| {

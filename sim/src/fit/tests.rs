@@ -333,3 +333,20 @@ fn sizes_with_one_context_each_stay_level() {
     assert!(dense.iter().all(|(_, us)| *us > 4_000.0), "{dense:?}");
     assert!(fitted.doubts.is_empty(), "{:?}", fitted.doubts);
 }
+
+#[test]
+fn noise_of_many_single_steps_does_not_lower_the_launches() {
+    let graphs = "FULL,1,1,500,4.5\nFULL,1,1,1500,4.5025\nFULL,400,400,500,6.0\nFULL,400,400,1500,7.0\n";
+    // 8 ms, up to 4 % off to either side, and three of them a fifth too short.
+    let spread = |rows: u32| 1.0 + 0.01 * (f64::from(rows * 7 % 9) - 4.0);
+    let noisy = |rows: u32| 8.0 * if rows.is_multiple_of(33) { 0.8 } else { spread(rows) };
+    let steps: Vec<String> = (1..100).map(|rows| format!("NONE,{rows},{rows},500,{}", noisy(rows))).collect();
+    let us = of_steps(&format!("{graphs}{}\n", steps.join("\n")))
+        .expect("a profile")
+        .profile
+        .engine
+        .dispatch
+        .figures
+        .compiled_us;
+    assert!((us / (8000.0 / 324.0 - 3.0) - 1.0).abs() < 0.02, "{us}");
+}

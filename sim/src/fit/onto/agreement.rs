@@ -21,7 +21,7 @@ use crate::import::settings::Known;
 
 /// Steps that take less than this share of the time that the profile's device works on them are no steps of that device: no
 /// device figures are so far off.
-const IMPOSSIBLE: f64 = 0.6;
+pub const IMPOSSIBLE: f64 = 0.6;
 /// Below this share they are not quite those of that device.
 const DOUBTFUL: f64 = 0.9;
 /// The fewest steps of a kind whose median says something: one that is far off does not decide.
